@@ -1,0 +1,1 @@
+"""Kitebase's ticket service."""

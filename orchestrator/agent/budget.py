@@ -1,0 +1,166 @@
+"""An attempt's ceilings, checked before each call: turns, tokens, dollars, minutes.
+
+A call is only made when its dearest outcome still fits: what the last call took, what was added
+since, and the longest reply allowed. Replies are cut shorter as the end comes near, and while
+there is room for one more call the agent is told to hand in with it: a ceiling should end an
+attempt with a result, not with silence.
+
+Dollars are bounded by the price table. For a model that it does not have, the dearest call so far
+stands for the next one; a ceiling that must hold needs a price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from orchestrator.core.roles import Limits
+from orchestrator.core.usage import Usage
+from orchestrator.models.prices import price
+
+BYTES_PER_TOKEN = 3
+"""Fewer than the mean of any common text, so that the estimate is high."""
+REPLY_TOKENS_MIN = 1_024
+"""A reply shorter than this is not worth a turn, unless it is the last."""
+LAST_REPLY_TOKENS = 2_048
+"""What is kept for the reply that hands in."""
+LAST_REPLY_TOKENS_MIN = 256
+RESULT_TOKENS = 2_000
+"""What the results of one turn usually add."""
+CALL_SECONDS_MAX = 3_600.0
+"""How long one call, or the tools of one turn, may take where there is no other limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextCall:
+    """A call that may be made."""
+
+    max_tokens: int
+    """Longest reply that fits."""
+    last: str
+    """Why it is the last one; empty where it is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """No further call fits."""
+
+    why: str
+
+
+@dataclass(slots=True)
+class Budget:
+    """What one attempt has used and may still use."""
+
+    limits: Limits
+    model: str
+    clock: Callable[[], float]
+    """Monotonic seconds."""
+    usage: Usage = field(default_factory=Usage)
+    turns: int = 0
+    _started: float = field(init=False)
+    _turn_started: float = field(init=False)
+    _slowest_turn: float = 0.0
+    _dearest_call: float = 0.0
+    _last_tokens: int = 0
+    """Prompt and reply of the last call: the part of the next prompt that was counted."""
+
+    def __post_init__(self) -> None:
+        self._started = self._turn_started = self.clock()
+
+    def charge(self, usage: Usage) -> None:
+        """Account for a reply."""
+        self.usage = self.usage + usage
+        self.turns += 1
+        self._last_tokens = usage.tokens
+        self._dearest_call = max(self._dearest_call, usage.usd)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the attempt began."""
+        return self.clock() - self._started
+
+    @property
+    def seconds_left(self) -> float:
+        """How long the next wait may last."""
+        if self.limits.minutes is None:
+            return CALL_SECONDS_MAX
+        return min(max(self.limits.minutes * 60 - self.seconds, 0.0), CALL_SECONDS_MAX)
+
+    def next_call(self, added_bytes: int, max_tokens: int) -> NextCall | Exhausted:
+        """Whether a call fits whose prompt grew by `added_bytes` since the last one's reply."""
+        now = self.clock()
+        self._slowest_turn = max(self._slowest_turn, now - self._turn_started)
+        self._turn_started = now
+        prompt = self._last_tokens + -(-added_bytes // BYTES_PER_TOKEN)
+        steps = (
+            self._turns(max_tokens),
+            self._minutes(max_tokens),
+            self._tokens(prompt, max_tokens),
+            self._usd(prompt, max_tokens),
+        )
+        for step in steps:
+            if isinstance(step, Exhausted):
+                return step
+        calls = [step for step in steps if isinstance(step, NextCall)]
+        last = next((call.last for call in calls if call.last), "")
+        return NextCall(min(call.max_tokens for call in calls), last)
+
+    def _turns(self, wanted: int) -> NextCall | Exhausted:
+        limit = self.limits.turns
+        if limit is not None and self.turns >= limit:
+            return Exhausted(f"all {limit} turns are used")
+        return NextCall(wanted, f"turns: {limit}" if limit == self.turns + 1 else "")
+
+    def _minutes(self, wanted: int) -> NextCall | Exhausted:
+        limit = self.limits.minutes
+        if limit is None:
+            return NextCall(wanted, "")
+        left = limit * 60 - self.seconds
+        if left <= 0:
+            return Exhausted(f"the {limit:g} minutes are over")
+        return NextCall(wanted, f"minutes: {limit:g}" if left < 2 * self._slowest_turn else "")
+
+    def _tokens(self, prompt: int, wanted: int) -> NextCall | Exhausted:
+        limit = self.limits.tokens
+        if limit is None:
+            return NextCall(wanted, "")
+        left = limit - self.usage.tokens
+        return _fit(f"tokens: {limit:,}", left, prompt, float(prompt), 1.0, wanted)
+
+    def _usd(self, prompt: int, wanted: int) -> NextCall | Exhausted:
+        limit = self.limits.usd
+        if limit is None:
+            return NextCall(wanted, "")
+        what = f"dollars: {limit:g}"
+        left = limit - self.usage.usd
+        empty = price(self.model, Usage(cache_write_1h_tokens=prompt))
+        full = price(self.model, Usage(cache_write_1h_tokens=prompt, output_tokens=wanted))
+        if empty is not None and full is not None:
+            return _fit(what, left, prompt, empty, (full - empty) / wanted, wanted)
+        if left <= 0 or left < self._dearest_call:
+            return Exhausted(f"too little is left of the ceiling ({what})")
+        return NextCall(wanted, what if left < 2 * self._dearest_call else "")
+
+
+def _fit(
+    what: str, left: float, prompt: int, prompt_cost: float, reply_rate: float, wanted: int
+) -> NextCall | Exhausted:
+    """The longest reply that leaves room for a last call, else the longest that fits at all.
+
+    Costs are in the unit of `left`: `prompt_cost` of the whole prompt, `reply_rate` of one token
+    of the reply, which is part of the next prompt too.
+    """
+    prompt_rate = prompt_cost / max(prompt, 1)
+    last_call = prompt_cost + RESULT_TOKENS * prompt_rate + LAST_REPLY_TOKENS * reply_rate
+    spare = left - prompt_cost - last_call
+    rate = reply_rate + prompt_rate
+    if rate == 0:
+        return NextCall(wanted, "")
+    if spare >= REPLY_TOKENS_MIN * rate:
+        return NextCall(min(wanted, int(spare / rate)), "")
+    room = left - prompt_cost
+    if room >= LAST_REPLY_TOKENS_MIN * reply_rate:
+        fits = wanted if reply_rate == 0 else min(wanted, int(room / reply_rate))
+        return NextCall(fits, what)
+    return Exhausted(f"too little is left of the ceiling ({what})")

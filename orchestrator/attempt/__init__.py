@@ -1,0 +1,1 @@
+"""One attempt: merge, act, seal, verify, publish."""

@@ -1,0 +1,109 @@
+"""The desk where an agent hands in: seal, verify, and an answer it can act on.
+
+What fails comes back as the Submit tool's result and the agent goes on; nothing an agent says is
+believed here that a tree or a command does not bear out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from orchestrator.agent.loop import Accepted, Returned
+from orchestrator.attempt import commits
+from orchestrator.attempt.products import report_problems, verdict_problems
+from orchestrator.core.events import GateRecord, PlanRevised
+from orchestrator.core.patches import apply_patch
+from orchestrator.core.products import Change, PlanPatch, Product, Report, Verdict
+from orchestrator.core.roles import Role
+from orchestrator.gates.evidence import describe_red
+from orchestrator.ports import SealRefused, Workspace
+from orchestrator.spec import AttemptSpec
+
+Verify = Callable[[str, str], Awaitable[tuple[GateRecord, ...]]]
+"""Runs the task's gates on (commit, tree)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedIn:
+    """An accepted product, and the tree it stands for (empty for roles that do not write)."""
+
+    product: Product
+    commit: str = ""
+    tree: str = ""
+    gates: tuple[GateRecord, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class HandInDesk:
+    """Judges what one attempt's agent hands in."""
+
+    def __init__(self, spec: AttemptSpec, role: Role, workspace: Workspace, verify: Verify) -> None:
+        self._spec, self._role = spec, role
+        self._workspace, self._verify = workspace, verify
+        self.accepted: HandedIn | None = None
+        """The product that ended the attempt."""
+        self.records: tuple[GateRecord, ...] = ()
+        """Gates of the last change that was handed in."""
+        self.last_refusal = ""
+        """Why the last product went back."""
+
+    async def hand_in(self, product: Product) -> Accepted | Returned:
+        """Accept `product`, or say what is wrong with it."""
+        handed_in = await self._judge(product)
+        if isinstance(handed_in, str):
+            self.last_refusal = handed_in
+            return Returned(handed_in)
+        self.accepted = handed_in
+        return Accepted()
+
+    async def _judge(self, product: Product) -> HandedIn | str:
+        """The product with its tree, or what is wrong with it."""
+        match product:
+            case Change():
+                return await self._change(product)
+            case Report():
+                return _or_problems(product, await report_problems(product, self._workspace))
+            case Verdict():
+                return _or_problems(product, await verdict_problems(product, self._workspace))
+            case PlanPatch():
+                return self._patch(product)
+
+    async def _change(self, change: Change) -> HandedIn | str:
+        spec = self._spec
+        sealed = await self._workspace.seal(
+            message=commits.change_message(spec, change),
+            date=spec.started_at,
+            writes=spec.task.writes,
+            protect=spec.protect,
+        )
+        if isinstance(sealed, SealRefused):
+            return "your changes cannot be taken as they are:\n" + _listed(sealed.problems)
+        if not sealed.changed:
+            return (
+                "nothing differs from what you were given, so there is nothing to hand in:"
+                " make the change, or say in a reply why it is not needed"
+            )
+        self.records = await self._verify(sealed.commit, sealed.tree)
+        red = describe_red(self.records)
+        if red:
+            return f"your change does not pass:\n{red}\nMend it and hand in again."
+        return HandedIn(change, sealed.commit, sealed.tree, self.records, sealed.left_out)
+
+    def _patch(self, patch: PlanPatch) -> HandedIn | str:
+        if self._spec.graph is None:
+            return "there is no graph to patch here"
+        revised = apply_patch(self._spec.graph, patch, self._spec.task.id)
+        if isinstance(revised, PlanRevised):
+            return HandedIn(patch)
+        return "the patch does not fit the graph:\n" + _listed(tuple(map(str, revised)))
+
+
+def _or_problems(product: Product, problems: list[str]) -> HandedIn | str:
+    if problems:
+        return "this cannot be accepted:\n" + _listed(tuple(problems))
+    return HandedIn(product)
+
+
+def _listed(problems: tuple[str, ...]) -> str:
+    return "\n".join(f"- {problem}" for problem in problems)

@@ -1,0 +1,234 @@
+"""Carries out one attempt: merge -> act -> seal -> verify -> publish.
+
+Always these five steps; a task without a role acts by doing nothing, a role that does not write
+hands on the merge of its needs unchanged. Its tree is then final before anybody acts, so its
+gates run first: nobody is paid to look at a broken tree.
+
+Guarantees: only the harness makes commits; every result is under a ref of the hub before it is
+reported; what a failed attempt wrote is kept; conflicts, red gates and refusals are outcomes, never
+exceptions. `InfrastructureError` means that the attempt did not take place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from orchestrator.agent.loop import AgentResult, run_agent
+from orchestrator.agent.parts import read_parts
+from orchestrator.agent.transcript import Transcript
+from orchestrator.attempt import commits
+from orchestrator.attempt.hand_in import HandedIn, HandInDesk
+from orchestrator.core.events import FailureReason, GateRecord
+from orchestrator.core.products import Product, Verdict
+from orchestrator.core.roles import Role
+from orchestrator.core.usage import Usage
+from orchestrator.gates.evidence import describe_red
+from orchestrator.gates.runner import GateRunner
+from orchestrator.errors import InfrastructureError
+from orchestrator.ports import Model, ModelError, Sealed, Workspace
+from orchestrator.spec import AttemptOutcome, AttemptSpec
+from orchestrator.workspace.hub import Conflict, Hub, Merged
+from orchestrator.workspace.trees import Workspaces
+
+EVIDENCE_CHARS = 12_000
+"""Characters of evidence that an outcome carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The adapters that attempts on this machine work with."""
+
+    hub: Hub
+    workspaces: Workspaces
+    gates: GateRunner
+    model: Model
+    transcripts: Path
+    """Folder of transcripts, `<task>.<attempt>.jsonl` each."""
+    clock: Callable[[], float]
+    """Monotonic seconds."""
+
+
+async def perform(spec: AttemptSpec, site: Site) -> AttemptOutcome:
+    """Carry out `spec`. Raises `InfrastructureError` when it could not take place."""
+    began = site.clock()
+    outcome = await _Attempt(spec, site).run()
+    usage = outcome.usage.model_copy(update={"seconds": site.clock() - began})
+    return outcome.model_copy(
+        update={"usage": usage, "evidence": outcome.evidence[:EVIDENCE_CHARS]}
+    )
+
+
+class _Attempt:
+    """One attempt while it is carried out."""
+
+    def __init__(self, spec: AttemptSpec, site: Site) -> None:
+        self.spec, self.site = spec, site
+
+    async def run(self) -> AttemptOutcome:
+        spec, hub = self.spec, self.site.hub
+        merged = await hub.merge(
+            spec.base,
+            [item.commit for item in spec.inputs],
+            message=commits.merge_message(spec),
+            date=spec.started_at,
+        )
+        if isinstance(merged, Conflict):
+            return AttemptOutcome(
+                status="failed", reason="conflict", evidence=_conflict_words(merged, spec)
+            )
+        if spec.role is None or not spec.role.writes:
+            records = await self.verify(merged.commit, merged.tree)
+            if describe_red(records):
+                return await self._red(merged, records)
+            if spec.role is None:
+                return await self._succeeded(merged.commit, merged.tree, gates=records)
+            return await self._act(spec.role, merged, records)
+        return await self._act(spec.role, merged, ())
+
+    async def verify(self, commit: str, tree: str) -> tuple[GateRecord, ...]:
+        """Run the task's gates on a commit."""
+        spec = self.spec
+        base = (spec.base, await self.site.hub.tree_of(spec.base))
+        return await self.site.gates.verify(
+            spec.gates, commit=commit, tree=tree, base=base, env=spec.task.env
+        )
+
+    async def _act(
+        self, role: Role, merged: Merged, records: tuple[GateRecord, ...]
+    ) -> AttemptOutcome:
+        spec, site = self.spec, self.site
+        name = f"{spec.run}.{spec.task.id}.{spec.attempt}"
+        path = site.transcripts / f"{spec.task.id}.{spec.attempt}.jsonl"
+        async with site.workspaces.open(
+            name, merged.commit, tree_from=spec.start_from
+        ) as workspace:
+            desk = HandInDesk(spec, role, workspace, self.verify)
+            result = await self._converse(workspace, desk, path)
+            if isinstance(result, AttemptOutcome):
+                return result
+            if desk.accepted is None:
+                return await self._gave_up(role, result, desk, workspace)
+        handed_in = desk.accepted
+        if not role.writes:
+            handed_in = replace(handed_in, commit=merged.commit, tree=merged.tree, gates=records)
+        if isinstance(handed_in.product, Verdict) and not handed_in.product.approve:
+            return await self._rejected(handed_in, handed_in.product, result.usage)
+        return await self._succeeded(
+            handed_in.commit,
+            handed_in.tree,
+            product=handed_in.product,
+            usage=result.usage,
+            gates=handed_in.gates,
+            left_out=handed_in.left_out,
+        )
+
+    async def _converse(
+        self, workspace: Workspace, desk: HandInDesk, path: Path
+    ) -> AgentResult | AttemptOutcome:
+        """Let the agent act; an outcome when it could not go on through no fault of its own."""
+        spec, site = self.spec, self.site
+        transcript = await Transcript.create(path)
+        try:
+            return await run_agent(
+                spec=spec,
+                model=site.model,
+                workspace=workspace,
+                parts=await read_parts(workspace, spec.task.context),
+                transcript=transcript,
+                hand_in=desk.hand_in,
+                clock=site.clock,
+            )
+        except ModelError as error:
+            return AttemptOutcome(status="paused", evidence=str(error), usage=transcript.usage)
+        except InfrastructureError as error:
+            return AttemptOutcome(status="lost", evidence=str(error), usage=transcript.usage)
+        finally:
+            await transcript.close()
+
+    async def _succeeded(
+        self,
+        commit: str,
+        tree: str,
+        *,
+        product: Product | None = None,
+        usage: Usage | None = None,
+        gates: tuple[GateRecord, ...] = (),
+        left_out: tuple[str, ...] = (),
+    ) -> AttemptOutcome:
+        spec = self.spec
+        await self.site.hub.keep(spec.run, spec.task.id, spec.attempt, commit)
+        return AttemptOutcome(
+            status="succeeded",
+            commit=commit,
+            tree=tree,
+            product=product,
+            usage=usage or Usage(),
+            gates=gates,
+            left_out=left_out,
+        )
+
+    async def _red(self, merged: Merged, records: tuple[GateRecord, ...]) -> AttemptOutcome:
+        """The inputs merge but a gate says no: the merge is kept for who looks into it."""
+        spec = self.spec
+        await self.site.hub.keep(spec.run, spec.task.id, spec.attempt, merged.commit, rejected=True)
+        return AttemptOutcome(
+            status="failed",
+            reason="gate_red",
+            evidence=describe_red(records),
+            gates=records,
+        )
+
+    async def _rejected(
+        self, handed_in: HandedIn, verdict: Verdict, usage: Usage
+    ) -> AttemptOutcome:
+        lines = [
+            f"{finding.path}:{finding.line}: {finding.severity}: {finding.message}"
+            for finding in verdict.findings
+        ]
+        return AttemptOutcome(
+            status="failed",
+            reason="rejected",
+            evidence="the reviewer did not approve:\n" + "\n".join(lines),
+            product=verdict,
+            usage=usage,
+            gates=handed_in.gates,
+        )
+
+    async def _gave_up(
+        self, role: Role, result: AgentResult, desk: HandInDesk, workspace: Workspace
+    ) -> AttemptOutcome:
+        """The agent ended without an accepted product: keep its work, say why."""
+        reason: FailureReason = result.reason or "nothing_handed_in"
+        if reason == "nothing_handed_in" and describe_red(desk.records):
+            reason = "own_gate_red"
+        kept = await self._keep_work(workspace) if role.writes else None
+        evidence = [result.evidence, describe_red(desk.records), desk.last_refusal]
+        return AttemptOutcome(
+            status="failed",
+            reason=reason,
+            evidence="\n\n".join(part for part in dict.fromkeys(evidence) if part),
+            commit=kept.commit if kept else None,
+            tree=kept.tree if kept else None,
+            usage=result.usage,
+            gates=desk.records,
+        )
+
+    async def _keep_work(self, workspace: Workspace) -> Sealed | None:
+        """Seal whatever there is, protected paths too: it is kept, not integrated."""
+        spec = self.spec
+        message = f"{spec.task.id}: unfinished work\n\n{commits.trailers(spec)}"
+        sealed = await workspace.seal(
+            message=message, date=spec.started_at, writes=None, protect=()
+        )
+        if not isinstance(sealed, Sealed) or not sealed.changed:
+            return None
+        await self.site.hub.keep(spec.run, spec.task.id, spec.attempt, sealed.commit, rejected=True)
+        return sealed
+
+
+def _conflict_words(conflict: Conflict, spec: AttemptSpec) -> str:
+    entries: Sequence[str] = [f"- {entry.path}: {entry.kind}" for entry in conflict.entries]
+    names = ", ".join(f"`{item.task}`" for item in spec.inputs)
+    return f"the work of {names} does not merge:\n" + "\n".join(entries)

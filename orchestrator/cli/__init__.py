@@ -1,0 +1,1 @@
+"""The command line: constructs the adapters, passes them in, turns errors into exit codes."""

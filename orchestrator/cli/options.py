@@ -1,0 +1,180 @@
+"""What a command line asks for, as values; and the options that several commands share.
+
+Options that the reference names and this release does not have are listed too: they are refused
+as "not supported yet", never ignored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import click
+
+Sandbox = Literal["auto", "required", "off"]
+
+Decorated = TypeVar("Decorated", bound=Callable[..., object])
+
+NAMED_FILE = click.Path(path_type=Path)
+"""A path that is judged later, where its absence can be explained better."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What `run` and `demo` were asked to do. None: the plan's, or the default."""
+
+    plan: Path
+    """Plan file, there when the command started."""
+    repo: Path | None = None
+    """A folder in the target repository; None is the working folder."""
+    base: str | None = None
+    workers: int | None = None
+    budget_usd: float | None = None
+    model: str | None = None
+    scripted: Path | None = None
+    """Script of the scripted model."""
+    sandbox: Sandbox = "auto"
+    roles: Path | None = None
+    json: bool = False
+    """JSON lines on stdout in place of the summary."""
+    plain: bool = False
+    """No colour."""
+    yes: bool = False
+    demo: bool = False
+    """Commands may use the interpreter that runs this program."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeOptions:
+    """What `resume` was asked to do; everything else comes from the journal."""
+
+    repo: Path | None = None
+    scripted: Path | None = None
+    sandbox: Sandbox = "auto"
+    json: bool = False
+    plain: bool = False
+    yes: bool = False
+
+
+def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """Refuse what is no amount of money."""
+    if value is not None and not (math.isfinite(value) and 0 < value <= 1_000_000):
+        raise click.BadParameter("an amount above 0 and up to 1,000,000 is needed", ctx, param)
+    return value
+
+
+def not_yet(*names: str, takes_value: bool) -> Callable[[Decorated], Decorated]:
+    """Options that are refused as not built yet; hidden from `--help`. Their value may be left out."""
+
+    def refuse(ctx: click.Context, param: click.Parameter, value: object) -> None:
+        if value not in (None, False):
+            raise click.UsageError(f"the option {param.opts[0]} is not supported yet", ctx)
+
+    def option(name: str) -> Callable[[Decorated], Decorated]:
+        if takes_value:
+            return click.option(
+                name, flag_value="", hidden=True, expose_value=False, callback=refuse, is_flag=False
+            )
+        return click.option(name, hidden=True, expose_value=False, callback=refuse, is_flag=True)
+
+    def add(function: Decorated) -> Decorated:
+        for name in names:
+            function = option(name)(function)
+        return function
+
+    return add
+
+
+def not_yet_executor(
+    ctx: click.Context,
+    param: click.Parameter,  # noqa: ARG001 - click's
+    value: str,
+) -> None:
+    """Refuse every executor but the local one."""
+    if value != "local":
+        raise click.UsageError(f"the option --executor {value} is not supported yet", ctx)
+
+
+def repo_option(function: Decorated) -> Decorated:
+    """`--repo DIR`."""
+    return click.option(
+        "--repo",
+        type=NAMED_FILE,
+        metavar="DIR",
+        help="A folder in the target repository (default: the working folder).",
+    )(function)
+
+
+def output_options(function: Decorated) -> Decorated:
+    """`--json`, `--plain`, `--yes`."""
+    for option in (
+        click.option(
+            "--yes", is_flag=True, help="Ask nothing. (Nothing is asked without a terminal.)"
+        ),
+        click.option("--plain", is_flag=True, help="No colour."),
+        click.option("--json", is_flag=True, help="JSON lines on stdout, one an event."),
+    ):
+        function = option(function)
+    return function
+
+
+def model_options(function: Decorated) -> Decorated:
+    """`--scripted FILE`, `--sandbox MODE`."""
+    for option in (
+        click.option(
+            "--sandbox",
+            type=click.Choice(["auto", "required", "off"]),
+            default="auto",
+            show_default=True,
+            help="How commands are kept in.",
+        ),
+        click.option(
+            "--scripted", type=NAMED_FILE, metavar="FILE", help="Answer from a script, not a model."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def run_options(function: Decorated) -> Decorated:
+    """All options of a run."""
+    function = not_yet("--trust-plan", "--land", "--pr", takes_value=False)(function)
+    function = not_yet(
+        "--goal", "--record", "--replay", "--base-url", "--push", "--fresh", takes_value=True
+    )(function)
+    for option in (
+        click.option(
+            "--executor",
+            type=click.Choice(["local", "temporal"]),
+            default="local",
+            hidden=True,
+            expose_value=False,
+            callback=not_yet_executor,
+        ),
+        output_options,
+        click.option(
+            "--roles",
+            type=NAMED_FILE,
+            metavar="DIR",
+            help="A folder of role files, looked at first.",
+        ),
+        model_options,
+        click.option("--model", metavar="NAME", help="Model of tasks that name none."),
+        click.option(
+            "--budget-usd",
+            type=float,
+            callback=finite,
+            metavar="X",
+            help="Dollars of the whole run.",
+        ),
+        click.option(
+            "--workers", type=click.IntRange(1, 256), metavar="N", help="Attempts at a time."
+        ),
+        click.option("--base", metavar="REV", help="Revision that work starts from."),
+        repo_option,
+    ):
+        function = option(function)
+    return function

@@ -1,0 +1,58 @@
+"""Reads the files of a run together, so that all their faults come out at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.core.roles import Role
+from orchestrator.data import builtin
+from orchestrator.errors import Fault, PlanError
+from orchestrator.models.script import load_script
+from orchestrator.planfile import LoadedPlan, load_plan
+from orchestrator.roles import load_roles, role_sources
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """What a plan and the files around it say."""
+
+    loaded: LoadedPlan
+    roles: dict[str, Role]
+
+
+def read_files(
+    plan: Path,
+    *,
+    target: Path | None,
+    roles: Path | None = None,
+    scripted: Path | None = None,
+    note: Callable[[str], None],
+) -> RunFiles:
+    """Read the plan, the roles and the script.
+
+    target: top of the target's checkout, whose roles count too. roles: a folder of role files.
+    note is told what was left alone. Raises `PlanError` with the faults of all files.
+    """
+    faults: list[Fault] = []
+    known: dict[str, Role] = {}
+    loaded: LoadedPlan | None = None
+    try:
+        sources = role_sources(bundled=builtin("roles"), target=target, option=roles)
+        known = load_roles(sources, note=note)
+    except PlanError as error:
+        faults.extend(error.faults)
+        known = load_roles(role_sources(bundled=builtin("roles")))
+    try:
+        if scripted is not None:
+            load_script(scripted)
+    except PlanError as error:
+        faults.extend(error.faults)
+    try:
+        loaded = load_plan(plan, known)
+    except PlanError as error:
+        faults.extend(error.faults)
+    if faults or loaded is None:
+        raise PlanError(faults)
+    return RunFiles(loaded, known)

@@ -1,0 +1,285 @@
+"""Whether tasks fit together: the checks that need the whole graph, and the node `integrate`.
+
+Used for a plan file before anything runs and for a planner's patch against the living graph, so
+both obey the same rules. Says what is wrong and where, all of it at once; knows nothing of files
+and lines (`orchestrator.planfile` maps the places).
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.core import graph as graphs
+from orchestrator.core.base import TaskId
+from orchestrator.core.plan import Plan, PlanSettings, Task
+from orchestrator.core.roles import Role
+
+INTEGRATE = "integrate"
+"""Name of the task that merges all writing sinks when the plan has no such task itself."""
+TASKS_MAX = 10_000
+"""Most tasks of a plan."""
+OVERLAPS_SHOWN_MAX = 20
+"""Overlapping pairs that are named; more of them say nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a plan or patch."""
+
+    where: tuple[str | int, ...]
+    """Path to the value, such as `("tasks", "build", "needs", 0)`."""
+    message: str
+    hint: str = ""
+    severity: Literal["error", "warning"] = "error"
+
+    def __str__(self) -> str:
+        place = ".".join(str(part) for part in self.where)
+        return f"{place}: {self.message}" + (f" ({self.hint})" if self.hint else "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A hint naming close matches, or what there is when there are few, else nothing."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    if close:
+        return "did you mean " + " or ".join(f"`{item}`" for item in close) + "?"
+    if 0 < len(names) <= 8:
+        return "there is " + ", ".join(f"`{item}`" for item in names)
+    return ""
+
+
+def check_plan(plan: Plan, roles: Mapping[str, Role]) -> tuple[Problem, ...]:
+    """Everything wrong with a plan that is not wrong with one value alone, in plan order."""
+    problems = [*_check_alone(plan, roles), *_check_edges(plan.tasks)]
+    if any(problem.severity == "error" for problem in problems):
+        return tuple(problems)
+    whole = with_integration(plan, roles)
+    return (*problems, *check_graph(whole.settings, whole.tasks, roles))
+
+
+def check_graph(
+    settings: PlanSettings, tasks: Iterable[Task], roles: Mapping[str, Role]
+) -> tuple[Problem, ...]:
+    """Checks of a graph with sound edges: cycles, decisions, merges without gates, overlaps."""
+    by_id = {task.id: task for task in tasks}
+    graph = graphs.build(by_id.values())
+    cycle = graphs.find_cycle(graph)
+    if cycle is not None:
+        return (
+            Problem(
+                ("tasks", cycle[0], "needs"),
+                "tasks wait for each other in a circle: " + " -> ".join(cycle),
+                "remove one of these needs",
+            ),
+        )
+    return (
+        *_check_decisions(by_id.values()),
+        *_check_merges(graph, by_id, roles),
+        *_check_overlaps(settings, graph, by_id, roles),
+    )
+
+
+def with_integration(plan: Plan, roles: Mapping[str, Role]) -> Plan:
+    """The plan with its merge nodes gated and one result.
+
+    Merge nodes without gates of their own get the plan's. Where several tasks, or a plan with
+    gates of its own, leave the work of writers unjoined, a task `integrate` is added at the end.
+    `overlap: serialise` adds the edges it asks for. Plans that `check_plan` faults come back as
+    they are.
+    """
+    if _check_edges(plan.tasks) or graphs.find_cycle(graphs.build(plan.tasks)) is not None:
+        return plan
+    if plan.overlap == "serialise":
+        plan = _serialised(plan, roles)
+    by_id = {task.id: task for task in plan.tasks}
+    graph = graphs.build(plan.tasks)
+    carrying = graphs.carriers(graph, by_id, roles)
+    tasks = [gated(task, plan.settings, carrying) for task in plan.tasks]
+    sinks = graphs.writing_sinks(graph, by_id, roles)
+    needed = len(sinks) > 1 or any(_falls_short(by_id[sink], tasks, plan) for sink in sinks)
+    if needed and INTEGRATE not in by_id:
+        tasks.append(Task(id=INTEGRATE, needs=sinks, gates=plan.gates))
+    return plan.model_copy(update={"tasks": tuple(tasks)})
+
+
+def gated(task: Task, settings: PlanSettings, carrying: set[TaskId]) -> Task:
+    """The task, with the plan's gates if it merges several writers' work and has none."""
+    joins = sum(need in carrying for need in task.needs) > 1
+    if joins and not task.gates and settings.gates:
+        return task.model_copy(update={"gates": settings.gates})
+    return task
+
+
+def _falls_short(sink: Task, tasks: Iterable[Task], plan: Plan) -> bool:
+    """Whether the only sink may be skipped, or leaves out one of the plan's own gates."""
+    gates = next(task.gates for task in tasks if task.id == sink.id)
+    return sink.when is not None or any(gate not in gates for gate in plan.gates)
+
+
+def _check_alone(plan: Plan, roles: Mapping[str, Role]) -> Iterator[Problem]:
+    if not plan.tasks:
+        yield Problem(("tasks",), "the plan has no tasks", "add at least one under `tasks:`")
+    if len(plan.tasks) > TASKS_MAX:
+        yield Problem(("tasks",), f"{len(plan.tasks)} tasks are more than {TASKS_MAX}")
+    for task in plan.tasks:
+        yield from check_task(task, roles)
+
+
+def check_task(task: Task, roles: Mapping[str, Role]) -> Iterator[Problem]:
+    """What can be said of a task by itself and the roles there are."""
+    at = ("tasks", task.id)
+    if task.role is None:
+        if not task.needs and not task.gates:
+            yield Problem(at, f"task `{task.id}` does nothing", "give it a role, needs or gates")
+        if task.writes is not None:
+            yield Problem((*at, "writes"), "a task without a role writes nothing", "name a role")
+    elif task.role not in roles:
+        yield Problem(
+            (*at, "role"), f"there is no role `{task.role}`", did_you_mean(task.role, roles)
+        )
+    else:
+        if not task.prompt.strip():
+            yield Problem(at, f"task `{task.id}` has no prompt", "say what its agent is to do")
+        if task.writes is not None and not roles[task.role].writes:
+            yield Problem(
+                (*at, "writes"),
+                f"role `{task.role}` does not write",
+                "drop `writes` or change role",
+            )
+    names = [gate.name for gate in task.gates]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Problem((*at, "gates"), f"two gates of `{task.id}` are called `{name}`")
+    if isinstance(task.require, int) and not 1 <= task.require <= len(task.needs):
+        yield Problem((*at, "require"), f"{task.require} of {len(task.needs)} needs cannot be had")
+
+
+def _check_edges(tasks: Iterable[Task]) -> tuple[Problem, ...]:
+    listed = list(tasks)
+    known = dict.fromkeys(task.id for task in listed)
+    return tuple(problem for task in listed for problem in check_needs(task, known))
+
+
+def check_needs(task: Task, known: Mapping[TaskId, object]) -> Iterator[Problem]:
+    """Edges of one task that lead nowhere or to itself."""
+    for index, need in enumerate(task.needs):
+        at = ("tasks", task.id, "needs", index)
+        if need == task.id:
+            yield Problem(at, f"task `{task.id}` needs itself")
+        elif need not in known:
+            others = [item for item in known if item != task.id]
+            yield Problem(at, f"there is no task `{need}`", did_you_mean(need, others))
+    if task.when is not None and (task.when.task not in known or task.when.task == task.id):
+        place = ("tasks", task.id, "when", "task")
+        hint = did_you_mean(task.when.task, known)
+        yield Problem(place, f"there is no other task `{task.when.task}`", hint)
+
+
+def _check_decisions(tasks: Iterable[Task]) -> Iterator[Problem]:
+    owners: dict[str, TaskId] = {}
+    for task in tasks:
+        for name in task.decides:
+            if name in owners:
+                yield Problem(
+                    ("tasks", task.id, "decides"),
+                    f"`{name}` is decided by `{owners[name]}` already",
+                    "one task owns a decision",
+                )
+            owners.setdefault(name, task.id)
+
+
+def _check_merges(
+    graph: graphs.Dag, tasks: Mapping[TaskId, Task], roles: Mapping[str, Role]
+) -> Iterator[Problem]:
+    carrying = graphs.carriers(graph, tasks, roles)
+    for task in tasks.values():
+        joined = [need for need in task.needs if need in carrying]
+        if len(joined) > 1 and not task.gates and not graphs.plans(task, roles):
+            yield Problem(
+                ("tasks", task.id),
+                f"`{task.id}` merges the work of {', '.join(f'`{need}`' for need in joined)}"
+                " and no gate checks the result",
+                "give it `gates`, or the plan",
+            )
+    sinks = graphs.writing_sinks(graph, tasks, roles)
+    if len(sinks) > 1:
+        loose = [sink for sink in sinks if sink != INTEGRATE]
+        yield Problem(
+            ("tasks", INTEGRATE, "needs") if INTEGRATE in tasks else ("tasks",),
+            f"the work of {', '.join(f'`{sink}`' for sink in loose)} reaches no common task",
+            f"let one task need it all, such as `{INTEGRATE}`",
+        )
+    elif sinks and tasks[sinks[0]].when is not None:
+        yield Problem(
+            ("tasks", sinks[0], "when"),
+            f"the run's result is what `{sinks[0]}` makes, and it may be skipped",
+            f"let a task without `when` need it, such as `{INTEGRATE}`",
+        )
+
+
+def _check_overlaps(
+    settings: PlanSettings,
+    graph: graphs.Dag,
+    tasks: Mapping[TaskId, Task],
+    roles: Mapping[str, Role],
+) -> Iterator[Problem]:
+    if settings.overlap == "serialise":
+        return
+    severity: Literal["error", "warning"] = "error" if settings.overlap == "refuse" else "warning"
+    for first, second in itertools.islice(_overlapping(graph, tasks, roles), OVERLAPS_SHOWN_MAX):
+        yield Problem(
+            ("tasks", second, "writes"),
+            f"`{first}` and `{second}` may run at once and write the same files",
+            "keep their `writes` apart, or let one need the other",
+            severity,
+        )
+
+
+def _overlapping(
+    graph: graphs.Dag, tasks: Mapping[TaskId, Task], roles: Mapping[str, Role]
+) -> Iterator[tuple[TaskId, TaskId]]:
+    writers = [item for item in graph if graphs.writes_of(tasks[item], roles)]
+    for first, second in graphs.parallel_pairs(graph, writers):
+        if may_overlap(tasks[first].writes, tasks[second].writes):
+            yield first, second
+
+
+def may_overlap(first: tuple[str, ...] | None, second: tuple[str, ...] | None) -> bool:
+    """Whether two sets of patterns could name one file. Errs on the side of yes.
+
+    Compares what stands before each pattern's first wildcard: patterns with different fixed
+    beginnings are apart. A pattern without a slash may match in any folder.
+    """
+    if first is None or second is None:
+        return True
+    return any(
+        _fixed(one).startswith(_fixed(two)) or _fixed(two).startswith(_fixed(one))
+        for one in first
+        for two in second
+        if not one.startswith("!") and not two.startswith("!")
+    )
+
+
+def _fixed(pattern: str) -> str:
+    """What every path that matches begins with; a pattern without a slash matches in any folder."""
+    if "/" not in pattern.rstrip("/"):
+        return ""
+    fixed = pattern.lstrip("/")
+    for mark in "*?[":
+        fixed = fixed.split(mark, 1)[0]
+    return fixed
+
+
+def _serialised(plan: Plan, roles: Mapping[str, Role]) -> Plan:
+    """The plan with an edge from the first to the second of each overlapping pair."""
+    by_id = {task.id: task for task in plan.tasks}
+    while True:
+        pair = next(_overlapping(graphs.build(by_id.values()), by_id, roles), None)
+        if pair is None:
+            return plan.model_copy(update={"tasks": tuple(by_id.values())})
+        first, second = pair
+        task = by_id[second]
+        by_id[second] = task.model_copy(update={"needs": (*task.needs, first)})

@@ -1,0 +1,222 @@
+"""What is next: a pure function from the state to commands.
+
+`decide` looks only at what `evolve` left due, so it costs what it finds, not what the graph holds.
+It is asked again after every event. Its answers, in order of precedence:
+
+1. `Append`: facts that follow from the state alone (skipped, blocked, a planner task, its patch).
+   They are recorded before anything is started, and then it is asked again.
+2. `StartAttempt`: ready tasks, longest remaining path first, while workers and budget allow.
+3. `Finish`, or `Append(RunPaused)`, when nothing runs and nothing can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.core import machine
+from orchestrator.core.base import TaskId
+from orchestrator.core.events import (
+    Event,
+    PlanRejected,
+    PlanRevised,
+    RunPaused,
+    TaskBlocked,
+    TaskSkipped,
+)
+from orchestrator.core.patches import apply_patch
+from orchestrator.core.plan import Task
+from orchestrator.core.products import PlanPatch
+from orchestrator.core.roles import Limits, Role
+from orchestrator.core.state import RunState, TaskState, TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Record a fact. Has no effect outside the journal."""
+
+    event: Event
+    cause: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartAttempt:
+    """Begin an attempt: journal the intent, then carry it out."""
+
+    task: TaskId
+    attempt: int
+    limits: Limits
+    """Its slice of the budget."""
+    cause: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """Write the branch, then end the run."""
+
+    status: Literal["succeeded", "failed"]
+    commit: str | None
+    """Commit to integrate; None when there is nothing."""
+    cause: int | None
+
+
+Command = Append | StartAttempt | Finish
+
+
+def decide(state: RunState) -> tuple[Command, ...]:
+    """The next commands; empty while only waiting helps, or when the run has ended or is paused."""
+    if state.status != "running":
+        return ()
+    facts = tuple(_facts(state))
+    if facts:
+        return facts
+    starts, short_of = _starts(state)
+    if starts or state.running:
+        return starts
+    if short_of:
+        return (Append(RunPaused(reason="budget", detail=short_of), state.seq),)
+    return (_finish(state),)
+
+
+def _facts(state: RunState) -> Iterator[Append]:
+    for planner in state.to_apply:
+        yield Append(_patched(state, planner), state.tasks[planner].cause)
+        return  # a patch may change everything else that is due
+    for task, why in state.to_skip.items():
+        yield Append(TaskSkipped(task=task, why=why), state.tasks[task].cause)
+    for task, root in state.to_block.items():
+        yield Append(TaskBlocked(task=task, by=root), state.tasks[root].cause)
+    for failed in state.to_replan:
+        yield Append(_planner_for(state, state.tasks[failed]), state.tasks[failed].cause)
+        return  # charges the budget, on which the next one depends
+
+
+def _patched(state: RunState, planner: TaskId) -> PlanRevised | PlanRejected:
+    product = state.tasks[planner].product
+    mends = next((task.id for task in state.tasks.values() if task.planner == planner), None)
+    if not isinstance(product, PlanPatch):
+        return PlanRejected(by=planner, problems=("no patch was handed in",))
+    revised = apply_patch(state.view(mends), product, planner)
+    if isinstance(revised, PlanRevised):
+        return revised
+    return PlanRejected(by=planner, problems=tuple(str(problem) for problem in revised))
+
+
+def _planner_for(state: RunState, failed: TaskState) -> PlanRevised:
+    """A planner task for a failure: it sees the failed merge, or the base when there is none."""
+    role = _planner_role(state)
+    number = next(n for n in range(state.replans + 1, 10**6) if f"replan-{n}" not in state.tasks)
+    done = [need for need in failed.task.needs if state.tasks[need].done]
+    task = Task(
+        id=f"replan-{number}",
+        role=role.name,
+        prompt=(
+            f"Task `{failed.id}` has failed ({failed.reason})."
+            " Patch the graph so that the goal is reached."
+        ),
+        needs=() if failed.reason == "conflict" else tuple(done),
+        context=state.settings.context,
+        model=state.settings.defaults.role_models.get(role.name) or role.model,
+        limits=role.limits,
+        attempts=1,
+        on_failure="fail",
+    )
+    why = f"`{failed.id}` has failed: {failed.reason}"
+    return PlanRevised(by=None, replans=failed.id, add=(task,), why=why)
+
+
+def _planner_role(state: RunState) -> Role:
+    return next(role for role in state.roles.values() if role.product == "patch")
+
+
+def _starts(state: RunState) -> tuple[tuple[StartAttempt, ...], str]:
+    """Ready tasks that may start now, and what is lacking when one may not."""
+    room = state.settings.workers - len(state.running)
+    starts: list[StartAttempt] = []
+    planning = any(state.plans(state.tasks[key].task) for key in state.running)
+    budget = _Budget(state)
+    for *_, key in state.ready:
+        if len(starts) >= room:
+            break
+        task = state.tasks[key]
+        if state.plans(task.task) and planning:
+            continue  # two patches made side by side would not know of each other
+        limits = budget.slice(task)
+        if limits is None:
+            return tuple(starts), budget.short_of
+        planning = planning or state.plans(task.task)
+        starts.append(StartAttempt(key, _number(task), limits, task.cause))
+    return tuple(starts), ""
+
+
+def _number(task: TaskState) -> int:
+    """A lost attempt keeps its number, so that a script or a fingerprint means the same attempt."""
+    return task.attempt if task.repeats else task.attempt + 1
+
+
+class _Budget:
+    """What is left of the run's budget, and how it is shared out.
+
+    A slice is the task's own limit, or a fair share of what is left among the agent tasks that
+    have not ended, one more counted for replans. It is set aside whole until the attempt ends, and
+    the attempt cannot exceed it: so the run cannot either.
+    """
+
+    def __init__(self, state: RunState) -> None:
+        held = [state.tasks[key].limits for key in state.running]
+        budget = state.settings.budget
+        self.usd = _left(budget.usd, state.usage.usd, sum(item.usd or 0 for item in held))
+        self.tokens = _left(
+            budget.tokens, state.usage.tokens, sum(item.tokens or 0 for item in held)
+        )
+        self.minutes = _left(budget.minutes, state.elapsed_s / 60, 0)
+        self.short_of = ""
+        limited = self.usd is not None or self.tokens is not None
+        self.shares = 1 + (sum(_open(task) for task in state.tasks.values()) if limited else 0)
+
+    def slice(self, task: TaskState) -> Limits | None:
+        """Limits for one attempt, taken off what is left; None when there is too little."""
+        minutes = _at_most(task.task.limits.minutes, self.minutes)
+        if minutes is not None and minutes <= 0:
+            self.short_of = "the run's minutes are used up"
+            return None
+        if task.task.role is None:
+            return Limits(minutes=minutes)
+        usd = _share(task.task.limits.usd, self.usd, self.shares)
+        tokens = _share(task.task.limits.tokens, self.tokens, self.shares)
+        whole = None if tokens is None else int(tokens)
+        if (usd is not None and usd <= 0) or (whole is not None and whole <= 0):
+            self.short_of = "the run's budget is used up"
+            return None
+        self.usd = None if self.usd is None or usd is None else self.usd - usd
+        self.tokens = None if self.tokens is None or tokens is None else self.tokens - tokens
+        self.shares = max(1, self.shares - 1)
+        return Limits(usd=usd, tokens=whole, turns=task.task.limits.turns, minutes=minutes)
+
+
+def _open(task: TaskState) -> bool:
+    waits = task.status in (TaskStatus.PENDING, TaskStatus.READY)
+    return waits and task.task.role is not None
+
+
+def _left(limit: float | None, spent: float, held: float) -> float | None:
+    return None if limit is None else limit - spent - held
+
+
+def _at_most(own: float | None, left: float | None) -> float | None:
+    return min((value for value in (own, left) if value is not None), default=None)
+
+
+def _share(own: float | None, left: float | None, shares: int) -> float | None:
+    if left is None:
+        return own
+    return _at_most(own if own is not None else left / shares, left)
+
+
+def _finish(state: RunState) -> Finish:
+    good = all(task.done or task.dropped for task in state.tasks.values())
+    result = machine.result_task(state)
+    commit = result.commit if result is not None and result.status is TaskStatus.SUCCEEDED else None
+    base = state.started.base if state.started is not None else None
+    return Finish("succeeded" if good else "failed", commit if commit != base else None, state.seq)

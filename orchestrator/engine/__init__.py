@@ -1,0 +1,1 @@
+"""The engine: decide, perform, record, until nothing is left to do."""

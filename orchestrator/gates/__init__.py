@@ -1,0 +1,1 @@
+"""Gates: real commands on real trees, and the evidence they leave."""

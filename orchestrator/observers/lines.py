@@ -1,0 +1,147 @@
+"""Plain lines for people as the run goes: time, task, what happened, the tail of a red gate.
+
+One event is a few lines at most. Nothing is drawn over, so a log file and a narrow terminal show
+the same as a wide one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+from orchestrator.core.events import (
+    AttemptCancelled,
+    AttemptFailed,
+    AttemptLost,
+    AttemptStarted,
+    AttemptSucceeded,
+    Event,
+    GateRecord,
+    PlanRejected,
+    PlanRevised,
+    RunFinished,
+    RunPaused,
+    RunResumed,
+    RunStarted,
+    StoredEvent,
+    TaskBlocked,
+    TaskSkipped,
+)
+from orchestrator.core.state import RunState
+from orchestrator.observers.summary import product_line, status_text
+from orchestrator.observers.text import Style, clean_line, dollars, duration, plural, tail
+from orchestrator.ports import Observer
+
+TAIL_LINES_MAX = 12
+EVIDENCE_LINES_MAX = 6
+IDS_MAX = 12
+
+
+def line_printer(stream: TextIO, style: Style) -> Observer:
+    """An observer that tells each event to `stream`, with the money so far."""
+
+    def observe(event: StoredEvent, state: RunState) -> None:
+        began = duration(event.at - state.started_at)
+        first, *rest = [*event_lines(event.body, style)]
+        costs = hasattr(event.body, "usage")
+        money = style.dim(f"  [{dollars(state.usage.usd)} so far]") if costs else ""
+        lines = [f"{style.dim(began.rjust(7))}  {first}{money}", *(f"{'':9}{x}" for x in rest)]
+        stream.write("".join(line + "\n" for line in lines))
+        stream.flush()
+
+    return observe
+
+
+def event_lines(event: Event, style: Style) -> Iterator[str]:
+    """What happened, the main line first."""
+    match event:
+        case RunStarted():
+            yield from _started(event)
+        case PlanRevised():
+            yield from _revised(event)
+        case PlanRejected():
+            yield f"{event.by}: {style.bad('patch rejected')}, the plan stays as it is"
+            yield from (f"  {clean_line(problem)}" for problem in event.problems)
+        case AttemptStarted():
+            yield f"{event.task} #{event.attempt} started"
+        case AttemptSucceeded():
+            yield from _succeeded(event, style)
+        case AttemptFailed():
+            yield from _failed(event, style)
+        case AttemptLost():
+            why = "interrupted" if event.interrupted else clean_line(event.why)
+            yield f"{event.task} #{event.attempt} {style.odd('lost')}: {why}; it is run again"
+        case AttemptCancelled():
+            yield f"{event.task} #{event.attempt} {style.odd('cancelled')}: {clean_line(event.why)}"
+        case TaskSkipped():
+            yield f"{event.task} {status_text(style, 'skipped')}: {clean_line(event.why)}"
+        case TaskBlocked():
+            yield f"{event.task} {status_text(style, 'blocked')}: {event.by} failed"
+        case RunPaused():
+            yield f"{style.odd('paused')} ({event.reason}): {clean_line(event.detail)}"
+        case RunResumed():
+            yield "resumed"
+        case RunFinished():
+            yield f"run {status_text(style, event.status)}"
+
+
+def _started(event: RunStarted) -> Iterator[str]:
+    branch = f" ({clean_line(event.base_branch)})" if event.base_branch else ""
+    yield f"run started: {clean_line(event.settings.name)} on {event.base[:12]}{branch}"
+    yield f"model {clean_line(event.model)}, sandbox {event.sandbox}, workspaces {event.workspace}"
+
+
+def _revised(event: PlanRevised) -> Iterator[str]:
+    if event.replans is not None:
+        who = f"replanning after {event.replans}"
+    else:
+        who = f"plan changed by {event.by}" if event.by is not None else "plan"
+    parts = [
+        f"{verb} {_ids(ids)}"
+        for verb, ids in (
+            ("adds", [task.id for task in event.add]),
+            ("changes", [task.id for task in event.replace]),
+            ("drops", list(event.drop)),
+        )
+        if ids
+    ]
+    yield f"{who}: {'; '.join(parts) or 'nothing to do'}"
+    if event.why:
+        yield clean_line(event.why)
+
+
+def _succeeded(event: AttemptSucceeded, style: Style) -> Iterator[str]:
+    head = _ended(event, style.good("succeeded"))
+    said = product_line(event.product)
+    yield f"{head}: {said}" if said else head
+    if event.gates:
+        yield "gates: " + ", ".join(clean_line(_gate(gate)) for gate in event.gates)
+    if event.left_out:
+        yield f"left out of the commit: {clean_line(', '.join(event.left_out), 500)}"
+
+
+def _failed(event: AttemptFailed, style: Style) -> Iterator[str]:
+    yield f"{_ended(event, style.bad('failed'))}: {event.reason}"
+    red = [gate for gate in event.gates if not gate.passed]
+    for gate in red:
+        yield f"gate {clean_line(_gate(gate))}"
+        yield from (f"| {line}" for line in tail(gate.tail, TAIL_LINES_MAX))
+    if not red:
+        yield from (f"| {line}" for line in tail(event.evidence, EVIDENCE_LINES_MAX))
+
+
+def _ended(event: AttemptSucceeded | AttemptFailed, how: str) -> str:
+    return f"{event.task} #{event.attempt} {how} in {duration(event.usage.seconds)}"
+
+
+def _gate(gate: GateRecord) -> str:
+    exit_status = f", exit {gate.exit_status}" if gate.outcome == "failed" else ""
+    base = f", {gate.base} on the base" if gate.base is not None else ""
+    return f"{gate.name} {gate.outcome} ({duration(gate.seconds)}{exit_status}{base})"
+
+
+def _ids(ids: Iterable[str]) -> str:
+    listed = list(ids)
+    more = len(listed) - IDS_MAX
+    shown = ", ".join(listed[:IDS_MAX])
+    return shown + (f" and {plural(more, 'more task')}" if more > 0 else "")

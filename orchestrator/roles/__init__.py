@@ -1,0 +1,19 @@
+"""Role files: reading them, and deciding which of them count.
+
+roles = load_roles(role_sources(bundled=builtin("roles"), target=checkout, option=None))
+"""
+
+from __future__ import annotations
+
+from orchestrator.roles.format import TOOLS, RoleFile, parse_role
+from orchestrator.roles.lookup import Origin, RoleSource, load_roles, role_sources
+
+__all__ = [
+    "TOOLS",
+    "Origin",
+    "RoleFile",
+    "RoleSource",
+    "load_roles",
+    "parse_role",
+    "role_sources",
+]

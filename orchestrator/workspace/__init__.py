@@ -1,0 +1,1 @@
+"""Git and the machine: repositories, the hub, private checkouts, processes, the sandbox."""

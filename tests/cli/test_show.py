@@ -1,0 +1,205 @@
+"""Commands that look at runs: which run is meant, what is printed where."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from orchestrator.core.events import Event, RunPaused, RunStarted
+from orchestrator.journal import Journal, RunLog
+from orchestrator.state_folder import StateFolder
+from tests.cli.program import orchestrate, record
+from tests.observers.story import RUN, START, beginning, failing, whole
+from tests.support.repositories import commit_files, commit_on, git, make_repository
+
+OTHER = "other-20261130-1500-0001"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return make_repository(tmp_path / "kitebase", {"a.txt": "one\n", "sub/b.txt": "b\n"})
+
+
+@pytest.fixture
+def recorded(home: Path, repository: Path) -> Path:
+    """A repository with a finished run and a newer one that was paused."""
+    record(home, repository / ".git", whole())
+    paused = [*beginning(), RunPaused(reason="budget", detail="the money is spent")]
+    record(home, repository / ".git", paused, run=OTHER, at=START + 1000)
+    return repository
+
+
+def test_list_shows_the_newest_run_first(home: Path, recorded: Path) -> None:
+    result = orchestrate("list", cwd=recorded, home=home)
+    assert (result.code, result.err) == (0, "")
+    rows = [line.split() for line in result.out.splitlines()]
+    assert [row[:2] for row in rows] == [["paused", OTHER], ["succeeded", RUN]]
+    lines = orchestrate("list", "--json", cwd=recorded, home=home).out.splitlines()
+    assert [json.loads(line)["run"] for line in lines] == [OTHER, RUN]
+
+
+def test_no_runs_is_no_error(home: Path, repository: Path) -> None:
+    result = orchestrate("list", cwd=repository, home=home)
+    assert (result.code, result.out, result.err) == (0, "", "no runs yet\n")
+    result = orchestrate("status", cwd=repository, home=home)
+    assert result.code == 2
+    assert "no run" in result.err
+
+
+def test_status_is_of_the_newest_run_or_the_named_one(home: Path, recorded: Path) -> None:
+    newest = orchestrate("status", cwd=recorded, home=home)
+    assert newest.out.startswith(f"run {OTHER}: paused")
+    assert f"orchestrate resume {OTHER}" in newest.out
+    named = orchestrate("status", "kite", cwd=recorded, home=home)
+    assert named.out.startswith(f"run {RUN}: succeeded")
+    document = json.loads(orchestrate("status", RUN, "--json", cwd=recorded, home=home).out)
+    assert document["branch"] == f"orchestrate/{RUN}"
+    assert document["live"] is False
+
+
+def test_T05_runs_are_found_from_subfolders_and_linked_worktrees(
+    home: Path, recorded: Path, tmp_path: Path
+) -> None:
+    git(recorded, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    for place in (recorded / "sub", tmp_path / "linked", tmp_path / "linked" / "sub"):
+        assert OTHER in orchestrate("list", cwd=place, home=home).out, place
+    named = orchestrate("list", "--repo", str(recorded / "sub"), cwd=tmp_path, home=home)
+    assert OTHER in named.out
+
+
+def test_outside_of_a_repository_all_runs_are_there(
+    home: Path, recorded: Path, tmp_path: Path
+) -> None:
+    elsewhere = make_repository(tmp_path / "elsewhere", {"x": "1"})
+    assert OTHER in orchestrate("list", cwd=tmp_path, home=home).out
+    assert orchestrate("list", cwd=elsewhere, home=home).out == ""
+    assert RUN in orchestrate("status", RUN, cwd=elsewhere, home=home).out
+    assert orchestrate("status", cwd=elsewhere, home=home).code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [(["status", "nosuch"], "'nosuch' is no run"), (["status", ""], "means more than one run")],
+)
+def test_an_unknown_or_ambiguous_run_is_answered_with_a_list(
+    home: Path, recorded: Path, words: list[str], problem: str
+) -> None:
+    result = orchestrate(*words, cwd=recorded, home=home)
+    assert (result.code, result.out) == (2, "")
+    assert problem in result.err
+    assert f"there are: {OTHER}, {RUN}" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_folder_that_is_no_repository_is_named(home: Path, tmp_path: Path) -> None:
+    for name, said in ((".", "not in a git repository"), ("nosuch", "no such folder")):
+        result = orchestrate("list", "--repo", name, cwd=tmp_path, home=home)
+        assert (result.code, result.out) == (3, "")
+        assert said in result.err
+
+
+def test_a_live_run_is_seen_without_disturbing_it(home: Path, repository: Path) -> None:
+    folder = record(home, repository / ".git", beginning())
+    ended = orchestrate("status", cwd=repository, home=home)
+    assert f"interrupted; go on with: orchestrate resume {RUN}" in ended.err
+    state = StateFolder.for_repository(repository / ".git", home)
+    with RunLog.acquire(folder, Journal.open(state.database)):
+        live = orchestrate("status", cwd=repository, home=home)
+        listed = orchestrate("list", cwd=repository, home=home)
+    assert live.code == 0
+    assert re.search(r"live: process \d+ on ", live.err)
+    assert listed.out.startswith("running")
+
+
+@pytest.mark.parametrize("form", ["md", "json"])
+def test_report_goes_to_stdout_or_a_file(home: Path, recorded: Path, form: str) -> None:
+    printed = orchestrate("report", RUN, "--format", form, cwd=recorded, home=home)
+    assert (printed.code, printed.err) == (0, "")
+    target = recorded.parent / "report.out"
+    filed = orchestrate("report", RUN, "--format", form, "-o", str(target), cwd=recorded, home=home)
+    assert (filed.code, filed.out) == (0, "")
+    assert target.read_text(encoding="utf-8") == printed.out
+    if form == "json":
+        assert json.loads(printed.out)["status"] == "succeeded"
+    else:
+        assert printed.out.startswith(f"# Run {RUN}: succeeded")
+
+
+@pytest.mark.parametrize("form", ["html", "junit", "sarif", "mermaid"])
+def test_reports_to_come_are_refused(home: Path, recorded: Path, form: str) -> None:
+    result = orchestrate("report", "--format", form, cwd=recorded, home=home)
+    assert (result.code, result.out) == (2, "")
+    assert "not supported yet" in result.err
+
+
+def test_a_damaged_journal_is_one_sentence(home: Path, recorded: Path) -> None:
+    state = StateFolder.for_repository(recorded / ".git", home)
+    state.database.write_bytes(b"x" * 5000)
+    result = orchestrate("status", cwd=recorded, home=home)
+    assert (result.code, result.out) == (3, "")
+    assert "damaged" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def replaced(events: list[Event], ids: dict[str, str]) -> list[Event]:
+    """The events with other commit ids."""
+    found: list[Event] = []
+    for event in events:
+        changes = {
+            name: ids[value]
+            for name in ("base", "commit")
+            if (value := getattr(event, name, None)) in ids
+        }
+        found.append(event.model_copy(update=changes))
+    return found
+
+
+@pytest.fixture
+def with_hub(home: Path, repository: Path) -> Path:
+    """A finished run whose commits really are in the hub."""
+    base = git(repository, "rev-parse", "HEAD")
+    done = commit_on(repository, base, {"a.txt": "two\n"}, "filter\n\nOrchestrate-Task: filter\n")
+    fixed = commit_on(repository, done, {"new.txt": "n\n"}, "fix\n\nOrchestrate-Task: fix\n")
+    ids = {"b" * 40: base, "1" * 40: done, "3" * 40: fixed, "4" * 40: fixed}
+    record(home, repository / ".git", replaced(whole(), ids))
+    state = StateFolder.for_repository(repository / ".git", home)
+    git(repository, "clone", "-q", "--bare", ".", str(state.hub))
+    for name, commit in (("one", done), ("two", fixed)):
+        git(repository, "push", "-q", str(state.hub), f"{commit}:refs/orchestrate/{name}")
+    return repository
+
+
+def test_diff_of_a_run_is_what_git_says(home: Path, with_hub: Path) -> None:
+    result = orchestrate("diff", cwd=with_hub, home=home)
+    assert (result.code, result.err) == (0, "")
+    assert re.findall(r"^[+-]\w.*", result.out, re.MULTILINE) == ["-one", "+two", "+n"]
+    commit_files(with_hub, {}, "the user goes on")
+    (with_hub.parent / "patch").write_text(result.out, encoding="utf-8")
+    git(with_hub, "apply", "--check", str(with_hub.parent / "patch"))
+
+
+def test_diff_of_a_task_is_its_own_work(home: Path, with_hub: Path) -> None:
+    result = orchestrate("diff", RUN, "fix", cwd=with_hub, home=home)
+    assert re.findall(r"^[+-]\w.*", result.out, re.MULTILINE) == ["+n"]
+    for task in ("look", "replan-1", "integrate"):  # hand on what they were given
+        result = orchestrate("diff", RUN, task, cwd=with_hub, home=home)
+        assert (result.code, result.out, result.err) == (0, "", "nothing changed\n"), task
+    result = orchestrate("diff", RUN, "nosuch", cwd=with_hub, home=home)
+    assert (result.code, result.out) == (2, "")
+    assert "look, filter, integrate, replan-1, fix" in result.err
+
+
+def test_diff_without_a_result_or_a_hub_says_so(home: Path, repository: Path) -> None:
+    record(home, repository / ".git", failing())
+    result = orchestrate("diff", cwd=repository, home=home)
+    assert (result.code, result.out) == (3, "")
+    assert "hub.git" in result.err
+    assert isinstance(failing()[0], RunStarted)
