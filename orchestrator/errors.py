@@ -1,12 +1,12 @@
-"""The error tree: every fault that a person can mend, and the exit code it ends the program with.
+"""The error tree: every fault that a person can mend, and the exit code it ends with.
 
     OrchestratorError                     exit 70 unless a subclass says otherwise
     ├── UsageError                        2   the command line
-    ├── PlanError                         2   a plan, a role file, a script: all its problems at once
+    ├── PlanError                         2   plan, role file, script: all its faults at once
     ├── RepositoryError                   3   the target repository or this machine cannot be used
     ├── LockedError                       5   another live process owns the run
     ├── DiskFullError                     6   the journal could not be written
-    └── InfrastructureError               70  a worker, git or the disk failed; attempts turn it into `AttemptLost`
+    └── InfrastructureError               70  worker, git or disk failed: an attempt is lost
         └── WorkspaceError                    a workspace is gone or refuses an operation
 
 An error raised on purpose is one of these; its text is one line that says where, what, and how to

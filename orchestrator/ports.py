@@ -118,7 +118,10 @@ class Workspace(Protocol):
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace or create a regular file, folders included; its mode is kept. Raises `FileAccessError`."""
+        """Replace or create a regular file, folders included; its mode stays.
+
+        Raises `FileAccessError`.
+        """
         ...
 
     async def files(self) -> tuple[FileEntry, ...]:
@@ -162,7 +165,7 @@ class Executor(Protocol):
     """Carries out attempts somewhere."""
 
     async def run(self, spec: AttemptSpec) -> AttemptOutcome:
-        """Carry out one attempt. Never raises for what goes wrong inside it, but for cancellation."""
+        """Carry out one attempt. What goes wrong inside it is in the outcome, never raised."""
         ...
 
 

@@ -27,8 +27,8 @@ LAST_REPLY_TOKENS = 2_048
 LAST_REPLY_TOKENS_MIN = 256
 RESULT_TOKENS = 2_000
 """What the results of one turn usually add."""
-CALL_SECONDS_MAX = 3_600.0
-"""How long one call, or the tools of one turn, may take where there is no other limit."""
+SECONDS_MAX = 7 * 24 * 3_600.0
+"""Longest wait where an attempt has no limit of minutes; tools and models have shorter ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class Budget:
     def seconds_left(self) -> float:
         """How long the next wait may last."""
         if self.limits.minutes is None:
-            return CALL_SECONDS_MAX
-        return min(max(self.limits.minutes * 60 - self.seconds, 0.0), CALL_SECONDS_MAX)
+            return SECONDS_MAX
+        return max(self.limits.minutes * 60 - self.seconds, 0.0)
 
     def next_call(self, added_bytes: int, max_tokens: int) -> NextCall | Exhausted:
         """Whether a call fits whose prompt grew by `added_bytes` since the last one's reply."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from orchestrator.agent.checks import well_formed
 from orchestrator.agent.repeats import NUDGE_AT, STOP_AT, Repeats, nudge
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Role
@@ -95,16 +94,18 @@ class Caller:
         answers: list[_Answer | None] = [None] * len(calls)
         failed_write = ""
         for group in self._groups(calls):
-            first = calls[group[0]]
-            if (refusal := self._refusal(first, group[0], only_submit)) is not None:
-                answers[group[0]] = refusal
-            elif first.name == self._submit.name:
-                answers[group[0]] = await self._hand_in(first, failed_write)
-            else:
-                await self._run(group, calls, answers, seconds_max)
-                answer = answers[group[0]]
-                if answer is not None and answer.failed and not self._reads(first):
-                    failed_write = first.name
+            for position in group:
+                answers[position] = self._refusal(calls[position], position, only_submit)
+            allowed = [position for position in group if answers[position] is None]
+            if not allowed:
+                continue
+            first = allowed[0]
+            if calls[first].name == self._submit.name:
+                answers[first] = await self._hand_in(calls[first], failed_write)
+                continue
+            await self._run(allowed, calls, answers, seconds_max)
+            if not self._reads(calls[first]) and _failed(answers[first]):
+                failed_write = calls[first].name
         if self._fault is not None:
             raise self._fault
         return self._results(calls, answers)
@@ -201,7 +202,7 @@ class Caller:
         room = TURN_CHARS_MAX
         for call, given in zip(calls, answers, strict=True):
             answer = given or _Answer("ended: the attempt's time is over", failed=True)
-            text = well_formed(answer.text) if answer.text.strip() else "(no output)"
+            text = visible(answer.text) if answer.text.strip() else "(no output)"
             text = clipped(text, min(RESULT_CHARS_MAX, max(room, CROWDED_CHARS)), hint="ask again")
             times = self._times(call, answer)
             if times >= STOP_AT:
@@ -222,6 +223,11 @@ class Caller:
             failed=answer.failed,
             writes=not self._reads(call),
         )
+
+
+def _failed(answer: _Answer | None) -> bool:
+    """No answer is a call that ran out of time."""
+    return answer is None or answer.failed
 
 
 def _shown(call: ToolUse) -> str:

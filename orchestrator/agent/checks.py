@@ -7,8 +7,6 @@ mends what a model can bring in (halves of surrogate pairs, blank texts, ids twi
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from pydantic import JsonValue
 
 from orchestrator.messages import (
@@ -23,8 +21,6 @@ from orchestrator.messages import (
 
 NOTHING_SAID = "(no answer)"
 """Stands for a reply without any content, which no provider takes back."""
-
-Json = TypeVar("Json", bound=JsonValue)
 
 
 class BrokenConversation(Exception):
@@ -128,16 +124,18 @@ def _free_id(wanted: str, taken: set[str]) -> str:
     return name
 
 
-def well_formed(value: Json) -> Json:
+def well_formed(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """`value` with every half of a surrogate pair replaced by U+FFFD, keys included."""
-    return _mended(value)  # type: ignore[return-value]
+    return {_text(key): _mended(item) for key, item in value.items()}
 
 
 def _mended(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return _text(value)
     if isinstance(value, list):
         return [_mended(item) for item in value]
-    if isinstance(value, dict):
-        return {str(_mended(key)): _mended(item) for key, item in value.items()}
-    return value
+    return well_formed(value) if isinstance(value, dict) else value
+
+
+def _text(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 
 from orchestrator.core.products import Product
-from orchestrator.gates.evidence import clean
 from orchestrator.spec import AttemptSpec
+from orchestrator.tools.text import visible
 
 SUBJECT_CHARS = 72
 BODY_CHARS = 4_000
+
+_FORGED = re.compile(r"^(?=---|Orchestrate-)", re.MULTILINE)
+"""Where a body's line would end the message for git, or look like one of our trailers."""
 
 
 def trailers(spec: AttemptSpec) -> str:
@@ -29,11 +33,11 @@ def merge_message(spec: AttemptSpec) -> str:
 
 def change_message(spec: AttemptSpec, product: Product | None) -> str:
     """Message of an agent's change: its own summary, which is only words and may say anything."""
-    summary = clean(getattr(product, "summary", "")).strip() or spec.task.prompt.strip()
-    subject, _, rest = summary.partition("\n")
-    body = textwrap.fill(rest.strip() or "", width=SUBJECT_CHARS)[:BODY_CHARS]
-    if len(subject) > SUBJECT_CHARS:
-        body = (textwrap.fill(subject, width=SUBJECT_CHARS) + "\n\n" + body).strip()[:BODY_CHARS]
+    said = getattr(product, "summary", "").strip() or spec.task.prompt.strip()
+    subject, _, rest = visible(said).partition("\n")
+    paragraphs = [subject, rest] if len(subject) > SUBJECT_CHARS else [rest]
+    body = "\n\n".join(textwrap.fill(text, width=SUBJECT_CHARS) for text in paragraphs).strip()
+    body = _FORGED.sub(" ", body[:BODY_CHARS])
     parts = [_short(f"{spec.task.id}: {subject}"), body, trailers(spec)]
     return "\n\n".join(part for part in parts if part)
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from orchestrator.agent.loop import Accepted, Returned
 from orchestrator.attempt import commits
-from orchestrator.attempt.products import report_problems, verdict_problems
+from orchestrator.attempt.products import Read, report_problems, verdict_problems
 from orchestrator.core.events import GateRecord, PlanRevised
 from orchestrator.core.patches import apply_patch
 from orchestrator.core.products import Change, PlanPatch, Product, Report, Verdict
-from orchestrator.core.roles import Role
 from orchestrator.gates.evidence import describe_red
 from orchestrator.ports import SealRefused, Workspace
 from orchestrator.spec import AttemptSpec
@@ -38,9 +37,10 @@ class HandedIn:
 class HandInDesk:
     """Judges what one attempt's agent hands in."""
 
-    def __init__(self, spec: AttemptSpec, role: Role, workspace: Workspace, verify: Verify) -> None:
-        self._spec, self._role = spec, role
-        self._workspace, self._verify = workspace, verify
+    def __init__(self, spec: AttemptSpec, workspace: Workspace, verify: Verify, read: Read) -> None:
+        """`read`: files of the tree that reports and verdicts are about."""
+        self._spec, self._workspace = spec, workspace
+        self._verify, self._read = verify, read
         self.accepted: HandedIn | None = None
         """The product that ended the attempt."""
         self.records: tuple[GateRecord, ...] = ()
@@ -63,9 +63,9 @@ class HandInDesk:
             case Change():
                 return await self._change(product)
             case Report():
-                return _or_problems(product, await report_problems(product, self._workspace))
+                return _or_problems(product, await report_problems(product, self._read))
             case Verdict():
-                return _or_problems(product, await verdict_problems(product, self._workspace))
+                return _or_problems(product, await verdict_problems(product, self._read))
             case PlanPatch():
                 return self._patch(product)
 

@@ -5,30 +5,35 @@ hands on the merge of its needs unchanged. Its tree is then final before anybody
 gates run first: nobody is paid to look at a broken tree.
 
 Guarantees: only the harness makes commits; every result is under a ref of the hub before it is
-reported; what a failed attempt wrote is kept; conflicts, red gates and refusals are outcomes, never
-exceptions. `InfrastructureError` means that the attempt did not take place.
+reported; what a failed attempt wrote is kept; conflicts, red gates, refusals and the machine's own
+faults are outcomes, never exceptions, and tell what they cost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import errno
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import anyio
 
 from orchestrator.agent.loop import AgentResult, run_agent
 from orchestrator.agent.parts import read_parts
 from orchestrator.agent.transcript import Transcript
 from orchestrator.attempt import commits
 from orchestrator.attempt.hand_in import HandedIn, HandInDesk
+from orchestrator.attempt.products import FILE_BYTES_MAX, Read
 from orchestrator.core.events import FailureReason, GateRecord
 from orchestrator.core.products import Product, Verdict
 from orchestrator.core.roles import Role
 from orchestrator.core.usage import Usage
+from orchestrator.errors import DiskFullError, InfrastructureError
 from orchestrator.gates.evidence import describe_red
 from orchestrator.gates.runner import GateRunner
-from orchestrator.errors import InfrastructureError
 from orchestrator.ports import Model, ModelError, Sealed, Workspace
 from orchestrator.spec import AttemptOutcome, AttemptSpec
+from orchestrator.tools.text import visible
 from orchestrator.workspace.hub import Conflict, Hub, Merged
 from orchestrator.workspace.trees import Workspaces
 
@@ -51,13 +56,19 @@ class Site:
 
 
 async def perform(spec: AttemptSpec, site: Site) -> AttemptOutcome:
-    """Carry out `spec`. Raises `InfrastructureError` when it could not take place."""
+    """Carry out `spec`. Raises `DiskFullError` only; an attempt that the machine failed is lost."""
     began = site.clock()
-    outcome = await _Attempt(spec, site).run()
-    usage = outcome.usage.model_copy(update={"seconds": site.clock() - began})
-    return outcome.model_copy(
-        update={"usage": usage, "evidence": outcome.evidence[:EVIDENCE_CHARS]}
-    )
+    attempt = _Attempt(spec, site)
+    try:
+        outcome = await attempt.run()
+    except InfrastructureError as error:
+        outcome = AttemptOutcome(status="lost", evidence=_evidence(str(error)))
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFullError(f"{error}; free some room, then resume") from error
+        outcome = AttemptOutcome(status="lost", evidence=_evidence(str(error)))
+    usage = attempt.usage.model_copy(update={"seconds": site.clock() - began})
+    return outcome.model_copy(update={"usage": usage})
 
 
 class _Attempt:
@@ -65,6 +76,8 @@ class _Attempt:
 
     def __init__(self, spec: AttemptSpec, site: Site) -> None:
         self.spec, self.site = spec, site
+        self.usage = Usage()
+        """What its agent has cost."""
 
     async def run(self) -> AttemptOutcome:
         spec, hub = self.spec, self.site.hub
@@ -75,9 +88,7 @@ class _Attempt:
             date=spec.started_at,
         )
         if isinstance(merged, Conflict):
-            return AttemptOutcome(
-                status="failed", reason="conflict", evidence=_conflict_words(merged, spec)
-            )
+            return _failed("conflict", _conflict_words(merged, spec))
         if spec.role is None or not spec.role.writes:
             records = await self.verify(merged.commit, merged.tree)
             if describe_red(records):
@@ -104,7 +115,7 @@ class _Attempt:
         async with site.workspaces.open(
             name, merged.commit, tree_from=spec.start_from
         ) as workspace:
-            desk = HandInDesk(spec, role, workspace, self.verify)
+            desk = HandInDesk(spec, workspace, self.verify, self._reader(merged.commit))
             result = await self._converse(workspace, desk, path)
             if isinstance(result, AttemptOutcome):
                 return result
@@ -114,12 +125,11 @@ class _Attempt:
         if not role.writes:
             handed_in = replace(handed_in, commit=merged.commit, tree=merged.tree, gates=records)
         if isinstance(handed_in.product, Verdict) and not handed_in.product.approve:
-            return await self._rejected(handed_in, handed_in.product, result.usage)
+            return _rejected(handed_in, handed_in.product)
         return await self._succeeded(
             handed_in.commit,
             handed_in.tree,
             product=handed_in.product,
-            usage=result.usage,
             gates=handed_in.gates,
             left_out=handed_in.left_out,
         )
@@ -127,7 +137,7 @@ class _Attempt:
     async def _converse(
         self, workspace: Workspace, desk: HandInDesk, path: Path
     ) -> AgentResult | AttemptOutcome:
-        """Let the agent act; an outcome when it could not go on through no fault of its own."""
+        """Let the agent act; an outcome when its model has to wait."""
         spec, site = self.spec, self.site
         transcript = await Transcript.create(path)
         try:
@@ -141,11 +151,19 @@ class _Attempt:
                 clock=site.clock,
             )
         except ModelError as error:
-            return AttemptOutcome(status="paused", evidence=str(error), usage=transcript.usage)
-        except InfrastructureError as error:
-            return AttemptOutcome(status="lost", evidence=str(error), usage=transcript.usage)
+            return AttemptOutcome(status="paused", evidence=_evidence(str(error)))
         finally:
-            await transcript.close()
+            self.usage = transcript.usage
+            with anyio.CancelScope(shield=True):
+                await transcript.close()
+
+    def _reader(self, commit: str) -> Read:
+        """Reads files of a commit: an agent may have changed the ones in its workspace."""
+
+        async def read(path: str) -> bytes | None:
+            return await self.site.hub.read_file(commit, path, FILE_BYTES_MAX)
+
+        return read
 
     async def _succeeded(
         self,
@@ -153,7 +171,6 @@ class _Attempt:
         tree: str,
         *,
         product: Product | None = None,
-        usage: Usage | None = None,
         gates: tuple[GateRecord, ...] = (),
         left_out: tuple[str, ...] = (),
     ) -> AttemptOutcome:
@@ -164,37 +181,15 @@ class _Attempt:
             commit=commit,
             tree=tree,
             product=product,
-            usage=usage or Usage(),
             gates=gates,
-            left_out=left_out,
+            left_out=tuple(map(visible, left_out)),
         )
 
     async def _red(self, merged: Merged, records: tuple[GateRecord, ...]) -> AttemptOutcome:
         """The inputs merge but a gate says no: the merge is kept for who looks into it."""
         spec = self.spec
         await self.site.hub.keep(spec.run, spec.task.id, spec.attempt, merged.commit, rejected=True)
-        return AttemptOutcome(
-            status="failed",
-            reason="gate_red",
-            evidence=describe_red(records),
-            gates=records,
-        )
-
-    async def _rejected(
-        self, handed_in: HandedIn, verdict: Verdict, usage: Usage
-    ) -> AttemptOutcome:
-        lines = [
-            f"{finding.path}:{finding.line}: {finding.severity}: {finding.message}"
-            for finding in verdict.findings
-        ]
-        return AttemptOutcome(
-            status="failed",
-            reason="rejected",
-            evidence="the reviewer did not approve:\n" + "\n".join(lines),
-            product=verdict,
-            usage=usage,
-            gates=handed_in.gates,
-        )
+        return _failed("gate_red", describe_red(records), gates=records)
 
     async def _gave_up(
         self, role: Role, result: AgentResult, desk: HandInDesk, workspace: Workspace
@@ -204,14 +199,14 @@ class _Attempt:
         if reason == "nothing_handed_in" and describe_red(desk.records):
             reason = "own_gate_red"
         kept = await self._keep_work(workspace) if role.writes else None
-        evidence = [result.evidence, describe_red(desk.records), desk.last_refusal]
-        return AttemptOutcome(
-            status="failed",
-            reason=reason,
-            evidence="\n\n".join(part for part in dict.fromkeys(evidence) if part),
+        red = "" if describe_red(desk.records) in desk.last_refusal else describe_red(desk.records)
+        return _failed(
+            reason,
+            result.evidence,
+            red,
+            desk.last_refusal,
             commit=kept.commit if kept else None,
             tree=kept.tree if kept else None,
-            usage=result.usage,
             gates=desk.records,
         )
 
@@ -228,7 +223,44 @@ class _Attempt:
         return sealed
 
 
+def _failed(
+    reason: FailureReason,
+    *evidence: str,
+    commit: str | None = None,
+    tree: str | None = None,
+    product: Product | None = None,
+    gates: tuple[GateRecord, ...] = (),
+) -> AttemptOutcome:
+    return AttemptOutcome(
+        status="failed",
+        reason=reason,
+        evidence=_evidence(*evidence),
+        commit=commit,
+        tree=tree,
+        product=product,
+        gates=gates,
+    )
+
+
+def _rejected(handed_in: HandedIn, verdict: Verdict) -> AttemptOutcome:
+    lines = [
+        f"{finding.path}:{finding.line}: {finding.severity}: {finding.message}"
+        for finding in verdict.findings
+    ]
+    return _failed(
+        "rejected",
+        "the reviewer did not approve:\n" + "\n".join(lines),
+        product=verdict,
+        gates=handed_in.gates,
+    )
+
+
 def _conflict_words(conflict: Conflict, spec: AttemptSpec) -> str:
-    entries: Sequence[str] = [f"- {entry.path}: {entry.kind}" for entry in conflict.entries]
+    entries = [f"- {entry.path}: {entry.kind}" for entry in conflict.entries]
     names = ", ".join(f"`{item.task}`" for item in spec.inputs)
     return f"the work of {names} does not merge:\n" + "\n".join(entries)
+
+
+def _evidence(*parts: str) -> str:
+    """Parts as one text that is safe to store and show: no control characters, capped."""
+    return visible("\n\n".join(part for part in dict.fromkeys(parts) if part))[:EVIDENCE_CHARS]

@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 
 from orchestrator import __version__
-from orchestrator.cli.terminal import settle_stdout, note
+from orchestrator.cli.terminal import note, settle_stdout
 from orchestrator.errors import ExitCode, OrchestratorError
 from orchestrator.observers.text import clean
 from orchestrator.state_folder import state_home

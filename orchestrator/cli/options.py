@@ -67,7 +67,7 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
 
 
 def not_yet(*names: str, takes_value: bool) -> Callable[[Decorated], Decorated]:
-    """Options that are refused as not built yet; hidden from `--help`. Their value may be left out."""
+    """Options that are refused as not built yet; hidden from `--help`."""
 
     def refuse(ctx: click.Context, param: click.Parameter, value: object) -> None:
         if value not in (None, False):

@@ -28,12 +28,13 @@ def read_files(
     target: Path | None,
     roles: Path | None = None,
     scripted: Path | None = None,
+    model: str | None = None,
     note: Callable[[str], None],
 ) -> RunFiles:
     """Read the plan, the roles and the script.
 
     target: top of the target's checkout, whose roles count too. roles: a folder of role files.
-    note is told what was left alone. Raises `PlanError` with the faults of all files.
+    model: the model of every role, in place of its own. note is told what was left alone. Raises `PlanError` with the faults of all files.
     """
     faults: list[Fault] = []
     known: dict[str, Role] = {}
@@ -44,6 +45,8 @@ def read_files(
     except PlanError as error:
         faults.extend(error.faults)
         known = load_roles(role_sources(bundled=builtin("roles")))
+    if model is not None:
+        known = {name: role.model_copy(update={"model": model}) for name, role in known.items()}
     try:
         if scripted is not None:
             load_script(scripted)

@@ -13,16 +13,16 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import anyio
 
 from orchestrator import __version__
 from orchestrator.cli.lookup import find_run
 from orchestrator.cli.options import ResumeOptions, RunOptions
+from orchestrator.cli.reading import read_files
 from orchestrator.cli.terminal import err_style, note, out, out_style
 from orchestrator.cli.wiring import Bench, Session, open_bench
 from orchestrator.core.base import ObjectId
@@ -31,9 +31,8 @@ from orchestrator.core.machine import fold
 from orchestrator.core.plan import Plan
 from orchestrator.core.roles import Role
 from orchestrator.core.state import RunState
-from orchestrator.data import builtin
 from orchestrator.engine.engine import Engine
-from orchestrator.errors import ExitCode, Fault, PlanError, UsageError
+from orchestrator.errors import ExitCode, UsageError
 from orchestrator.journal import Journal
 from orchestrator.journal.run_log import RunLog
 from orchestrator.models.script import load_script
@@ -41,13 +40,10 @@ from orchestrator.observers.jsonlines import json_lines, write_result
 from orchestrator.observers.lines import line_printer
 from orchestrator.observers.products import product_files
 from orchestrator.observers.summary import summary_lines
-from orchestrator.planfile import load_plan
+from orchestrator.observers.text import clean_line
 from orchestrator.ports import Observer
-from orchestrator.roles import load_roles, role_sources
 from orchestrator.state_folder import StateFolder, new_run_id
 from orchestrator.workspace.repository import Repository
-
-Read = TypeVar("Read")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a run in good order."""
@@ -101,6 +97,7 @@ async def _resume(prefix: str | None, options: ResumeOptions) -> int:
         async with open_bench(
             session, repository, found.state_folder, found.id, options.sandbox
         ) as bench:
+            await bench.workspaces.sweep(f"{found.id}.")
             return await _drive(state, journal, bench, options.json, options.plain)
 
 
@@ -110,30 +107,17 @@ def _read(options: RunOptions, repository: Repository) -> tuple[Plan, dict[str, 
         raise UsageError(
             "no model: real models are not supported yet; name a script with --scripted FILE"
         )
-    faults: list[Fault] = []
-    bundled = role_sources(bundled=builtin("roles"))
-    sources = role_sources(bundled=builtin("roles"), target=repository.top, option=options.roles)
-    roles = _or_faults(faults, lambda: load_roles(sources, note=note)) or load_roles(bundled)
-    if options.model is not None:
-        changed = {"model": options.model}
-        roles = {name: role.model_copy(update=changed) for name, role in roles.items()}
-    script = options.scripted
-    _or_faults(faults, lambda: load_script(script))
-    loaded = _or_faults(faults, lambda: load_plan(options.plan, roles))
-    if loaded is None or faults:
-        raise PlanError(faults)
-    for warning in loaded.warnings:
-        note(f"warning: {warning}")
-    return _overridden(loaded.plan, options), roles
-
-
-def _or_faults(faults: list[Fault], read: Callable[[], Read]) -> Read | None:
-    """What `read` gives; None, and its faults added to `faults`, when it finds any."""
-    try:
-        return read()
-    except PlanError as error:
-        faults.extend(error.faults)
-        return None
+    files = read_files(
+        options.plan,
+        target=repository.top,
+        roles=options.roles,
+        scripted=options.scripted,
+        model=options.model,
+        note=lambda text: note(clean_line(text)),
+    )
+    for warning in files.loaded.warnings:
+        note(f"warning: {clean_line(str(warning))}")
+    return _overridden(files.loaded.plan, options), files.roles
 
 
 def _overridden(plan: Plan, options: RunOptions) -> Plan:

@@ -18,6 +18,10 @@ def prepare_streams() -> None:
     """Make stdout and stderr safe to write to: closed ones lead nowhere, odd characters escaped."""
     sys.stdout = sys.stdout or _nowhere()
     sys.stderr = sys.stderr or _nowhere()
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stdout.buffer, io.RawIOBase):
+        # PYTHONUNBUFFERED: a raw stream drops what a closed pipe did not take, and says nothing.
+        encoding = sys.stdout.encoding
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(sys.stdout.detach()), encoding=encoding)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

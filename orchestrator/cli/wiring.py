@@ -96,6 +96,7 @@ class Bench:
     repository: Repository
     folder: RunFolder
     sandbox: Sandbox
+    workspaces: Workspaces
     executor: LocalExecutor
     publisher: BranchPublisher
 
@@ -143,7 +144,13 @@ async def open_bench(
         hub, repository, run=run, base=session.base, writes=_writes(session.plan, session.roles)
     )
     yield Bench(
-        session, repository, folder, sandbox, LocalExecutor(partial(perform, site=site)), publisher
+        session=session,
+        repository=repository,
+        folder=folder,
+        sandbox=sandbox,
+        workspaces=workspaces,
+        executor=LocalExecutor(partial(perform, site=site)),
+        publisher=publisher,
     )
 
 

@@ -7,9 +7,13 @@ and lines (`orchestrator.planfile` maps the places).
 
 from __future__ import annotations
 
+import bisect
 import difflib
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +26,8 @@ INTEGRATE = "integrate"
 """Name of the task that merges all writing sinks when the plan has no such task itself."""
 TASKS_MAX = 10_000
 """Most tasks of a plan."""
+HINTS_MAX = 20
+"""Bad edges for which what was meant is looked for: a hostile plan has thousands."""
 OVERLAPS_SHOWN_MAX = 20
 """Overlapping pairs that are named; more of them say nothing new."""
 
@@ -133,7 +139,11 @@ def check_task(task: Task, roles: Mapping[str, Role]) -> Iterator[Problem]:
     """What can be said of a task by itself and the roles there are."""
     at = ("tasks", task.id)
     if task.role is None:
-        if not task.needs and not task.gates:
+        if task.prompt.strip():
+            known = ", ".join(f"`{name}`" for name in sorted(roles))
+            message = f"task `{task.id}` has a prompt and no role"
+            yield Problem(at, message, f"add `role:`, one of {known}")
+        elif not task.needs and not task.gates:
             yield Problem(at, f"task `{task.id}` does nothing", "give it a role, needs or gates")
         if task.writes is not None:
             yield Problem((*at, "writes"), "a task without a role writes nothing", "name a role")
@@ -160,21 +170,29 @@ def check_task(task: Task, roles: Mapping[str, Role]) -> Iterator[Problem]:
 def _check_edges(tasks: Iterable[Task]) -> tuple[Problem, ...]:
     listed = list(tasks)
     known = dict.fromkeys(task.id for task in listed)
-    return tuple(problem for task in listed for problem in check_needs(task, known))
+    problems: list[Problem] = []
+    for task in listed:
+        problems.extend(check_needs(task, known, hints=len(problems) < HINTS_MAX))
+    return tuple(problems)
 
 
-def check_needs(task: Task, known: Mapping[TaskId, object]) -> Iterator[Problem]:
-    """Edges of one task that lead nowhere or to itself."""
+def check_needs(
+    task: Task, known: Mapping[TaskId, object], *, hints: bool = True
+) -> Iterator[Problem]:
+    """Edges of one task that lead nowhere or to itself.
+
+    `hints`: whether to look for what was meant, which costs a comparison with every task.
+    """
     for index, need in enumerate(task.needs):
         at = ("tasks", task.id, "needs", index)
         if need == task.id:
             yield Problem(at, f"task `{task.id}` needs itself")
         elif need not in known:
-            others = [item for item in known if item != task.id]
+            others = [item for item in known if item != task.id] if hints else []
             yield Problem(at, f"there is no task `{need}`", did_you_mean(need, others))
     if task.when is not None and (task.when.task not in known or task.when.task == task.id):
         place = ("tasks", task.id, "when", "task")
-        hint = did_you_mean(task.when.task, known)
+        hint = did_you_mean(task.when.task, known) if hints else ""
         yield Problem(place, f"there is no other task `{task.when.task}`", hint)
 
 
@@ -242,44 +260,72 @@ def _overlapping(
     graph: graphs.Dag, tasks: Mapping[TaskId, Task], roles: Mapping[str, Role]
 ) -> Iterator[tuple[TaskId, TaskId]]:
     writers = [item for item in graph if graphs.writes_of(tasks[item], roles)]
-    for first, second in graphs.parallel_pairs(graph, writers):
-        if may_overlap(tasks[first].writes, tasks[second].writes):
-            yield first, second
+    return graphs.parallel_pairs(graph, writers, overlaps([tasks[key].writes for key in writers]))
 
 
-def may_overlap(first: tuple[str, ...] | None, second: tuple[str, ...] | None) -> bool:
-    """Whether two sets of patterns could name one file. Errs on the side of yes.
+def overlaps(writes: Sequence[tuple[str, ...] | None]) -> list[int]:
+    """For each set of patterns, which of them could name one of its files: bit n is set n's.
 
-    Compares what stands before each pattern's first wildcard: patterns with different fixed
-    beginnings are apart. A pattern without a slash may match in any folder.
+    Compares what stands before each pattern's first wildcard, and errs on the side of yes. All
+    sets are taken at once, since pairs of thousands would take minutes.
     """
-    if first is None or second is None:
-        return True
-    return any(
-        _fixed(one).startswith(_fixed(two)) or _fixed(two).startswith(_fixed(one))
-        for one in first
-        for two in second
-        if not one.startswith("!") and not two.startswith("!")
-    )
+    beginnings = [_beginnings(patterns) for patterns in writes]
+    holders: dict[str, int] = {}
+    for index, texts in enumerate(beginnings):
+        for text in texts:
+            holders[text] = holders.get(text, 0) | 1 << index
+    ordered = sorted(holders)
+    meets = {text: _meeting(text, holders, ordered) for text in ordered}
+    return [
+        functools.reduce(operator.or_, map(meets.__getitem__, texts), 0) for texts in beginnings
+    ]
 
 
-def _fixed(pattern: str) -> str:
+def _meeting(text: str, holders: Mapping[str, int], ordered: Sequence[str]) -> int:
+    """Who holds a beginning of `text`, or a text that `text` begins."""
+    shorter = (holders.get(text[:length], 0) for length in range(len(text)))
+    met = functools.reduce(operator.or_, shorter, 0)
+    for longer in itertools.islice(ordered, bisect.bisect_left(ordered, text), None):
+        if not longer.startswith(text):
+            break
+        met |= holders[longer]
+    return met
+
+
+def _beginnings(patterns: tuple[str, ...] | None) -> frozenset[str]:
+    if patterns is None:
+        return frozenset({""})
+    return frozenset(_beginning(item) for item in patterns if not item.startswith("!"))
+
+
+def _beginning(pattern: str) -> str:
     """What every path that matches begins with; a pattern without a slash matches in any folder."""
     if "/" not in pattern.rstrip("/"):
         return ""
-    fixed = pattern.lstrip("/")
-    for mark in "*?[":
-        fixed = fixed.split(mark, 1)[0]
-    return fixed
+    whole = pattern.strip("/")
+    fixed = re.split(r"[*?\[\\]", whole, maxsplit=1)[0]
+    return fixed if fixed != whole else f"{whole}/"
 
 
 def _serialised(plan: Plan, roles: Mapping[str, Role]) -> Plan:
-    """The plan with an edge from the first to the second of each overlapping pair."""
+    """The plan with as few edges as keep overlapping tasks apart, in plan order if that is free."""
     by_id = {task.id: task for task in plan.tasks}
-    while True:
-        pair = next(_overlapping(graphs.build(by_id.values()), by_id, roles), None)
-        if pair is None:
-            return plan.model_copy(update={"tasks": tuple(by_id.values())})
-        first, second = pair
-        task = by_id[second]
-        by_id[second] = task.model_copy(update={"needs": (*task.needs, first)})
+    graph = graphs.build(plan.tasks)
+    order = graphs.topological(graph)
+    writers = [key for key in order if graphs.writes_of(by_id[key], roles)]
+    alike = dict(zip(writers, overlaps([by_id[key].writes for key in writers]), strict=True))
+    bit = {key: 1 << index for index, key in enumerate(writers)}
+    place = {task.id: index for index, task in enumerate(plan.tasks)}
+    above: dict[TaskId, int] = {}
+    for key in order:
+        above[key] = 0
+        for up in graph.predecessors(key):
+            above[key] |= above[up] | bit.get(up, 0)
+        needs = list(by_id[key].needs)
+        while clash := alike.get(key, 0) & (bit.get(key, 1) - 1) & ~above[key]:
+            latest = writers[clash.bit_length() - 1]
+            above[key] |= above[latest] | bit[latest]
+            needs.append(latest)
+        needs.sort(key=place.__getitem__)
+        by_id[key] = by_id[key].model_copy(update={"needs": tuple(needs)})
+    return plan.model_copy(update={"tasks": tuple(by_id.values())})

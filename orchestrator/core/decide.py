@@ -172,8 +172,7 @@ class _Budget:
         )
         self.minutes = _left(budget.minutes, state.elapsed_s / 60, 0)
         self.short_of = ""
-        limited = self.usd is not None or self.tokens is not None
-        self.shares = 1 + (sum(_open(task) for task in state.tasks.values()) if limited else 0)
+        self.shares = 1 + state.unstarted
 
     def slice(self, task: TaskState) -> Limits | None:
         """Limits for one attempt, taken off what is left; None when there is too little."""
@@ -195,11 +194,6 @@ class _Budget:
         return Limits(usd=usd, tokens=whole, turns=task.task.limits.turns, minutes=minutes)
 
 
-def _open(task: TaskState) -> bool:
-    waits = task.status in (TaskStatus.PENDING, TaskStatus.READY)
-    return waits and task.task.role is not None
-
-
 def _left(limit: float | None, spent: float, held: float) -> float | None:
     return None if limit is None else limit - spent - held
 
@@ -215,7 +209,7 @@ def _share(own: float | None, left: float | None, shares: int) -> float | None:
 
 
 def _finish(state: RunState) -> Finish:
-    good = all(task.done or task.dropped for task in state.tasks.values())
+    good = bool(state.tasks) and all(task.done or task.dropped for task in state.tasks.values())
     result = machine.result_task(state)
     commit = result.commit if result is not None and result.status is TaskStatus.SUCCEEDED else None
     base = state.started.base if state.started is not None else None

@@ -78,10 +78,6 @@ class RunBudgetDraft(Draft):
     """How often a failure may call the planner."""
 
 
-class DraftError(ValueError):
-    """A draft that cannot be completed."""
-
-
 class RoleDefaultsDraft(Draft):
     """What the plan says about one role."""
 

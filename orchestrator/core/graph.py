@@ -61,8 +61,9 @@ def find_cycle(graph: Dag) -> tuple[TaskId, ...] | None:
 
 
 def topological(graph: Dag) -> list[TaskId]:
-    """All tasks, each after everything it waits for."""
-    return list(nx.topological_sort(graph))
+    """All tasks, each after everything it waits for, otherwise in plan order."""
+    place = {node: index for index, node in enumerate(graph)}
+    return list(nx.lexicographical_topological_sort(graph, key=place.__getitem__))
 
 
 def remaining_paths(graph: Dag) -> dict[TaskId, int]:
@@ -84,7 +85,11 @@ def critical_path(graph: Dag) -> tuple[TaskId, ...]:
 def merge_order(graph: Dag, ids: Sequence[TaskId]) -> tuple[TaskId, ...]:
     """`ids` by topological level, then plan order: the same whatever order tasks ended in."""
     levels: dict[TaskId, int] = {}
-    relevant = set(ids).union(*(nx.ancestors(graph, item) for item in ids)) if ids else set()
+    relevant, todo = set(ids), list(ids)
+    while todo:
+        found = set(graph.predecessors(todo.pop())) - relevant
+        relevant |= found
+        todo.extend(found)
     for node in nx.topological_sort(graph.subgraph(relevant)):
         levels[node] = 1 + max((levels[up] for up in graph.predecessors(node)), default=0)
     position = {node: index for index, node in enumerate(graph)}
@@ -140,23 +145,27 @@ def writing_sinks(
     return tuple(node for node in graph if node in carrying and node not in fed)
 
 
-def parallel_pairs(graph: Dag, ids: Sequence[TaskId]) -> Iterator[tuple[TaskId, TaskId]]:
+def parallel_pairs(
+    graph: Dag, ids: Sequence[TaskId], alike: Sequence[int]
+) -> Iterator[tuple[TaskId, TaskId]]:
     """Pairs of `ids`, given in plan order, with no path between them, in plan order.
 
-    Reachability is kept as one big integer a node, a bit for each of `ids`: thousands of tasks in
-    a chain cost milliseconds.
+    Bit n of `alike[m]` says whether the pair of `ids` m and n is wanted. Reachability is kept in
+    the same way, one big integer a node: thousands of tasks cost milliseconds.
     """
     bit = {item: 1 << index for index, item in enumerate(ids)}
-    below: dict[TaskId, int] = {}
-    for node in reversed(topological(graph)):
-        below[node] = 0
+    order = topological(graph)
+    above = dict.fromkeys(order, 0)
+    for node in order:
+        for parent in graph.predecessors(node):
+            above[node] |= above[parent] | bit.get(parent, 0)
+    below = dict.fromkeys(order, 0)
+    for node in reversed(order):
         for child in graph.successors(node):
             below[node] |= below[child] | bit.get(child, 0)
     for index, first in enumerate(ids):
-        apart = ((1 << len(ids)) - (2 << index)) & ~below[first]
+        apart = alike[index] & ~(above[first] | below[first]) & ~((2 << index) - 1)
         while apart:
             lowest = apart & -apart
             apart ^= lowest
-            second = ids[lowest.bit_length() - 1]
-            if not below[second] & bit[first]:
-                yield first, second
+            yield first, ids[lowest.bit_length() - 1]

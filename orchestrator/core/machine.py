@@ -97,9 +97,16 @@ def _apply(state: RunState, body: Event, event: StoredEvent) -> None:
             state.status, state.branch, state.commit = body.status, body.branch, body.commit
 
 
+def _move(state: RunState, task: TaskState, to: TaskStatus, seq: int, what: str) -> None:
+    """Move a task by the table, and count the agent tasks that have yet to start."""
+    before = task.unstarted
+    task.move(to, seq, what)
+    state.unstarted += task.unstarted - before
+
+
 def _start(state: RunState, body: AttemptStarted, event: StoredEvent) -> None:
     task = state.tasks[body.task]
-    task.move(TaskStatus.RUNNING, event.seq, "AttemptStarted")
+    _move(state, task, TaskStatus.RUNNING, event.seq, "AttemptStarted")
     state.pop_ready(task)
     state.running.add(task.id)
     task.attempt, task.limits, task.repeats = body.attempt, body.limits, False
@@ -150,14 +157,14 @@ def _fail(state: RunState, task: TaskState, body: AttemptFailed, seq: int) -> No
     if not once and task.charged < task.task.attempts:
         _again(state, task, seq, body.type)
     elif _may_replan(state, task):
-        task.move(TaskStatus.FAILED, seq, body.type)
+        _move(state, task, TaskStatus.FAILED, seq, body.type)
         state.to_replan[task.id] = None
     else:
         _end_without_patch(state, task, TaskStatus.FAILED, seq)
 
 
 def _again(state: RunState, task: TaskState, seq: int, what: str) -> None:
-    task.move(TaskStatus.READY, seq, what)
+    _move(state, task, TaskStatus.READY, seq, what)
     state.push_ready(task)
 
 
@@ -213,10 +220,12 @@ def _revise(state: RunState, body: PlanRevised, seq: int) -> None:
     if body.by is not None:
         state.to_apply.pop(body.by, None)
     for task in body.add:
-        state.tasks[task.id] = TaskState(task, index=len(state.tasks), cause=seq)
+        added = TaskState(task, index=len(state.tasks), cause=seq)
+        state.tasks[task.id] = added
+        state.unstarted += added.unstarted
     for dropped in body.drop:
         _unqueue(state, dropped)
-        state.tasks[dropped].move(TaskStatus.CANCELLED, seq, body.type)
+        _move(state, state.tasks[dropped], TaskStatus.CANCELLED, seq, body.type)
         state.tasks[dropped].settled = state.tasks[dropped].dropped = True
     for task in body.replace:
         _renew(state, task, seq)
@@ -233,7 +242,7 @@ def _renew(state: RunState, task: Task, seq: int) -> None:
     """Send a task back to pending, as if it had never been tried."""
     held = state.tasks[task.id]
     _unqueue(state, task.id)
-    held.move(TaskStatus.PENDING, seq, "PlanRevised")
+    _move(state, held, TaskStatus.PENDING, seq, "PlanRevised")
     held.task, held.charged, held.lost, held.kept = task, 0, 0, None
     held.reason, held.evidence, held.blocked_by, held.settled = None, "", None, False
     held.product, held.gates = None, ()
@@ -273,7 +282,7 @@ def _relink(state: RunState, seq: int, renewed: set[TaskId]) -> None:
                 renewed.add(key)
             elif held.status is TaskStatus.READY:
                 state.pop_ready(held)
-                held.move(TaskStatus.PENDING, seq, "PlanRevised")
+                _move(state, held, TaskStatus.PENDING, seq, "PlanRevised")
     state.paths = graphs.remaining_paths(graph)
     state.children = {node: list(graph.successors(node)) for node in graph}
     state.to_block.clear()
@@ -291,7 +300,7 @@ def _relink(state: RunState, seq: int, renewed: set[TaskId]) -> None:
 
 
 def _settle(state: RunState, task: TaskState, status: TaskStatus, seq: int) -> None:
-    task.move(status, seq, status.value)
+    _move(state, task, status, seq, status.value)
     _settled(state, task, seq)
 
 
@@ -323,7 +332,7 @@ def _look(state: RunState, task: TaskState, seq: int) -> None:
         state.to_skip[task.id] = f"`{task.task.when.task}` did not end as `when` asks"
         return
     del state.waiting[task.id]
-    task.move(TaskStatus.READY, seq, "needs met")
+    _move(state, task, TaskStatus.READY, seq, "needs met")
     state.push_ready(task)
 
 

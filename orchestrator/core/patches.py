@@ -181,6 +181,10 @@ class _Application:
             if problem.severity == "error"
         )
         yield from self._needs_of_the_dead()
+        if all(plans(task, self.roles) for task in self.after.values()):
+            yield Problem(
+                ("drop",), "the patch leaves no task", "keep or add what reaches the goal"
+            )
         if (
             self._mends_open()
             and self.view.mends in self.after

@@ -44,7 +44,7 @@ PROTECTED_DEFAULT: tuple[str, ...] = (
     ".gitattributes",
     ".pre-commit-config.yaml",
 )
-"""Paths that judge the work (gitignore patterns): a task changes them only when its `writes` says so."""
+"""Paths that judge the work (gitignore patterns): only `writes` lets a task change them."""
 
 
 class Gate(Record):
@@ -86,7 +86,7 @@ class Task(Record):
     needs: tuple[TaskId, ...] = ()
     """Tasks whose commits and products it builds on, in plan order, without repeats."""
     writes: tuple[str, ...] | None = None
-    """Gitignore patterns it may change, enforced at seal; None is everything but protected paths."""
+    """Gitignore patterns it may change, enforced at seal; None is all but protected paths."""
     context: tuple[str, ...] = ()
     """Files put into its prompt, the plan's first."""
     gates: tuple[Gate, ...] = ()

@@ -104,6 +104,12 @@ class TaskState:
         """Whether what depends on it may build on it."""
         return self.status in (TaskStatus.SUCCEEDED, TaskStatus.SKIPPED)
 
+    @property
+    def unstarted(self) -> bool:
+        """Whether an agent has yet to begin on it, or to begin again."""
+        waits = self.status in (TaskStatus.PENDING, TaskStatus.READY)
+        return waits and self.task.role is not None
+
     def move(self, to: TaskStatus, cause: int | None, what: str) -> None:
         """Change status by the table, or tell the story and raise."""
         self.story.append(f"#{cause} {what}: {self.status} -> {to}")
@@ -150,6 +156,8 @@ class RunState:
     """Longest remaining path of each task."""
     ready: list[tuple[int, int, int, TaskId]] = field(default_factory=list)
     """Ready tasks, first to start first: planners, then longest path, then plan order."""
+    unstarted: int = 0
+    """How many agent tasks are pending or ready: they share what is left of the budget."""
     running: set[TaskId] = field(default_factory=set)
     to_skip: dict[TaskId, str] = field(default_factory=dict)
     """Pending tasks whose condition does not hold, and why."""
@@ -211,5 +219,5 @@ class RunState:
 def _summary(state: TaskState) -> str:
     """A line or two for a planner: what came out, or what went wrong."""
     if state.status is TaskStatus.FAILED:
-        return f"{state.reason}: {state.evidence[:500]}"
+        return f"{state.reason or 'infrastructure'}: {state.evidence[:500]}"
     return getattr(state.product, "summary", "")[:500]

@@ -28,14 +28,19 @@ class LocalExecutor:
 
     async def run(self, spec: AttemptSpec) -> AttemptOutcome:
         """Carry out `spec`. Raises nothing but cancellation and a full disk."""
-        order = AttemptSpec.model_validate_json(spec.model_dump_json())
         try:
+            order = AttemptSpec.model_validate_json(spec.model_dump_json())
             outcome = await self._perform(order)
+            return AttemptOutcome.model_validate_json(outcome.model_dump_json())
         except DiskFullError:
             raise
         except OrchestratorError as error:
-            return AttemptOutcome(status="lost", evidence=str(error))
+            return _lost(str(error))
         except Exception as error:  # noqa: BLE001 - a fault of one attempt must not end the others
-            trace = "".join(traceback.format_exception(error))[-TRACE_CHARS:]
-            return AttemptOutcome(status="lost", evidence=f"internal error: {error!r}\n{trace}")
-        return AttemptOutcome.model_validate_json(outcome.model_dump_json())
+            trace = "".join(traceback.format_exception(error))
+            return _lost(f"internal error: {error!r}\n{trace[-TRACE_CHARS:]}")
+
+
+def _lost(why: str) -> AttemptOutcome:
+    """A lost attempt; halves of characters, as in odd file names, cannot be stored."""
+    return AttemptOutcome(status="lost", evidence=why.encode(errors="backslashreplace").decode())

@@ -6,16 +6,17 @@ and lengths are capped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from orchestrator.core.events import GateRecord
+from orchestrator.tools.text import cleaned, visible
 
 TAIL_CHARS = 4_000
 """Characters of a gate's output that travel with its record."""
+COMMAND_CHARS = 500
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]")
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+BASH = ("bash", "-e", "-o", "pipefail", "-c")
+"""What runs a command that is text."""
 
 _SAID = {
     "passed": "passed",
@@ -25,26 +26,23 @@ _SAID = {
 }
 
 
-def clean(text: str) -> str:
-    """`text` without terminal escapes; other control and direction characters as `\\xNN`."""
-    text = _ESCAPES.sub("", text).replace("\r\n", "\n")
-    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
-
-
 def tail_of(output: bytes) -> str:
-    """The end of a command's output as text, from the start of a line, cleaned and capped."""
-    text = clean(output[-4 * TAIL_CHARS :].decode("utf-8", "replace"))
-    if len(text) > TAIL_CHARS:
-        text = text[-TAIL_CHARS:]
-        text = "[...]\n" + text.partition("\n")[2]
-    return text.strip("\n")
+    """The end of a command's output as text, cleaned; `[...]` where there was more before it."""
+    end = output[-4 * TAIL_CHARS :]  # no character is longer than four bytes
+    text = cleaned(end).strip("\n")
+    if len(end) == len(output) and len(text) <= TAIL_CHARS:
+        return text
+    return f"[...]{text[-TAIL_CHARS:]}"
 
 
 def describe(record: GateRecord) -> str:
     """One gate in words: what ran, how it ended, on the base too, and the end of its output."""
     status = "" if record.exit_status is None else f" with exit status {record.exit_status}"
-    command = " ".join(record.argv[-1:] if record.argv[:1] == ("bash",) else record.argv)
-    lines = [f"gate `{record.name}` {_SAID[record.outcome]}{status}", f"$ {clean(command)[:500]}"]
+    command = " ".join(record.argv[-1:] if record.argv[:-1] == BASH else record.argv)
+    lines = [
+        f"gate `{visible(record.name)}` {_SAID[record.outcome]}{status}",
+        f"$ {visible(command)[:COMMAND_CHARS]}",
+    ]
     if record.base is not None:
         lines.append(f"(on the base commit this gate {_SAID[record.base]})")
     if record.tail:

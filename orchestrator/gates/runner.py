@@ -16,7 +16,7 @@ import anyio
 
 from orchestrator.core.events import GateOutcome, GateRecord
 from orchestrator.core.plan import Gate
-from orchestrator.gates.evidence import tail_of
+from orchestrator.gates.evidence import BASH, tail_of
 from orchestrator.ports import Completed
 from orchestrator.workspace.trees import Workspaces
 
@@ -71,16 +71,15 @@ class GateRunner:
         key: _Key = (argv, tuple(sorted(merged.items())), gate.timeout_s, tree)
         async with self._locks.setdefault(key, anyio.Lock()):
             if key not in self._records:
-                self._records[key] = await self._run(gate, argv, commit, tree, merged)
+                self._records[key] = await self._run(gate, key, commit)
         return self._records[key].model_copy(update={"name": gate.name})
 
-    async def _run(
-        self, gate: Gate, argv: tuple[str, ...], commit: str, tree: str, env: Mapping[str, str]
-    ) -> GateRecord:
-        label = hashlib.sha256(repr((argv, tree, sorted(env.items()))).encode()).hexdigest()[:12]
+    async def _run(self, gate: Gate, key: _Key, commit: str) -> GateRecord:
+        argv, env, timeout_s, tree = key
+        label = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
         async with self._workspaces.open(f"{self._run_id}.gate-{label}", commit) as workspace:
             done = await workspace.run(
-                argv, timeout_s=gate.timeout_s, output_bytes_max=OUTPUT_BYTES_MAX, env=env
+                argv, timeout_s=timeout_s, output_bytes_max=OUTPUT_BYTES_MAX, env=dict(env)
             )
         digest = hashlib.sha256(done.output).hexdigest()
         await anyio.Path(self._outputs / f"{digest}.txt").write_bytes(done.output)
@@ -100,7 +99,7 @@ def command_argv(command: str | tuple[str, ...]) -> tuple[str, ...]:
     """The argv of a plan's command: text goes to bash with errexit and pipefail."""
     if isinstance(command, tuple):
         return command
-    return ("bash", "-e", "-o", "pipefail", "-c", command)
+    return (*BASH, command)
 
 
 def _outcome(done: Completed) -> GateOutcome:

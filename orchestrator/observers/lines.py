@@ -106,7 +106,7 @@ def _revised(event: PlanRevised) -> Iterator[str]:
         if ids
     ]
     yield f"{who}: {'; '.join(parts) or 'nothing to do'}"
-    if event.why:
+    if event.why and (event.by or event.replans):
         yield clean_line(event.why)
 
 

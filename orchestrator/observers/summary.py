@@ -12,7 +12,7 @@ from orchestrator.core.state import RunState, TaskState, TaskStatus
 from orchestrator.core.usage import Usage
 from orchestrator.observers.text import Style, clean_line, dollars, duration, plural
 
-SUMMARY_CHARS_MAX = 100
+SUMMARY_CHARS_MAX = 60
 
 PLAIN = Style()
 GOOD = frozenset({"succeeded", "skipped", "passed"})
@@ -92,6 +92,7 @@ def summary_lines(state: RunState, style: Style = PLAIN) -> Iterator[str]:
     if state.branch is not None:
         commit = f" at {state.commit[:12]}" if state.commit else ""
         yield f"branch: {clean_line(state.branch)}{commit}"
+        yield f"take it: git merge {clean_line(state.branch)}"
     elif state.status in ("succeeded", "failed"):
         yield "branch: none, nothing was integrated"
     yield ""

@@ -79,7 +79,7 @@ def load_plan(path: Path, roles: Mapping[str, Role]) -> LoadedPlan:
         raise PlanError(sorted(faults, key=_place_in_file)) from None
     plan = with_integration(resolve_plan(draft, roles), roles)
     tasks = {task.id: task for task in plan.tasks}
-    problems = _unread_prompts(plan.tasks, check_plan(plan, roles), roles)
+    problems = check_plan(plan, roles)
     errors = _faults(problems, "error", document, tasks)
     if errors:
         raise PlanError(errors)
@@ -107,23 +107,6 @@ def _read(path: Path) -> bytes:
         raise PlanError([Fault(str(path), 0, f"cannot be read: {why}")]) from None
 
 
-def _unread_prompts(
-    tasks: Iterable[Task], problems: Iterable[Problem], roles: Mapping[str, Role]
-) -> list[Problem]:
-    """The problems, and for each task whose prompt nobody reads one that says so, first."""
-    known = ", ".join(f"`{name}`" for name in sorted(roles))
-    unread = {
-        ("tasks", task.id): Problem(
-            ("tasks", task.id),
-            f"task `{task.id}` has a prompt and no role",
-            f"add `role:`, one of {known}",
-        )
-        for task in tasks
-        if task.role is None and task.prompt.strip()
-    }
-    return [*unread.values(), *(item for item in problems if item.where not in unread)]
-
-
 def _faults_besides(document: Document, roles: Mapping[str, Role]) -> list[Fault]:
     """What else is wrong in a document that is no plan: each sound task checked by itself."""
     data = document.data
@@ -145,8 +128,7 @@ def _faults_besides(document: Document, roles: Mapping[str, Role]) -> list[Fault
             problems += check_task(task, roles)
         if len(problems) > FAULTS_MAX:
             break
-    found = _unread_prompts(tasks.values(), problems, roles)
-    return _faults(found, "error", document, tasks)
+    return _faults(problems, "error", document, tasks)
 
 
 def _sound_tasks(items: Iterable[object]) -> Iterator[TaskDraft]:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from orchestrator.messages import ToolSpec
 from orchestrator.ports import Tool, ToolError, Workspace
+from orchestrator.tools.text import visible
 
 A = TypeVar("A", bound=BaseModel)
 
@@ -82,7 +83,7 @@ class _BoundTool(Generic[A]):
 
     async def __call__(self, args: Mapping[str, object], workspace: Workspace) -> str:
         checked = checked_arguments(self._definition.arguments, args)
-        return await self._definition.carry_out(checked, workspace, self._session)
+        return visible(await self._definition.carry_out(checked, workspace, self._session))
 
 
 def checked_arguments(model: type[A], args: Mapping[str, object]) -> A:

@@ -10,7 +10,7 @@ gets them too.
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from hashlib import sha256
 from typing import Annotated
 
@@ -64,47 +64,64 @@ async def _edit(args: EditArguments, workspace: Workspace, session: ToolSession)
 
 
 def replaced(before: bytes, args: EditArguments, old_text: str) -> tuple[bytes, list[int]]:
-    """The new bytes, and the lines where the replaced pieces began."""
+    """The new bytes, and the lines where the replaced pieces began. Raises `ToolError`."""
     form = form_of(before)
     try:
-        parts = [re.escape(part.encode(form.encoding)) for part in old_text.split("\n")]
+        piece = old_text.encode(form.encoding)
     except UnicodeEncodeError:
         raise _not_found(before, args, form) from None
-    piece = re.compile(rb"\r?\n".join(parts))
-    matches = _matches(piece, before)
-    starts = [match.start() for match in matches]
-    if not starts:
+    spans = _spans(before, piece, all_of_them=args.replace_all)
+    if not spans:
         raise _not_found(before, args, form)
-    if not args.replace_all:
-        overlapping = piece.search(before, starts[0] + 1)
-        if overlapping is not None and len(starts) == 1:
-            starts.append(overlapping.start())
-        if len(starts) > 1:
-            raise _ambiguous(before, args, starts)
+    starts = [start for start, _ in spans]
+    if len(spans) > 1 and not args.replace_all:
+        raise _ambiguous(before, args, starts)
     pieces: list[bytes] = []
-    end = 0
-    for match in matches:
-        new = _with_ends_of(before, match, form).encode(args.new_string, path=args.file_path)
-        pieces += [before[end : match.start()], new]
-        end = match.end()
-    return b"".join([*pieces, before[end:]]), _line_numbers(before, starts)
+    done = 0
+    for start, end in spans:
+        new = _with_ends_of(before, start, form).encode(args.new_string, path=args.file_path)
+        pieces += [before[done:start], new]
+        done = end
+    return b"".join([*pieces, before[done:]]), _line_numbers(before, starts)
 
 
-def _matches(piece: re.Pattern[bytes], data: bytes) -> list[re.Match[bytes]]:
-    matches: list[re.Match[bytes]] = []
-    for match in piece.finditer(data):
-        matches.append(match)
-        if len(matches) > MATCHES_MAX:
+def _spans(data: bytes, piece: bytes, *, all_of_them: bool) -> list[tuple[int, int]]:
+    """Where `piece` stands in `data`, an LF in it matching a CR LF too.
+
+    With `all_of_them` places that do not overlap, else every place. Searching is done in the data
+    with plain LF, in time proportional to its length; places are then mapped back.
+    """
+    returns: list[int] = []
+    plain = data
+    if b"\n" in piece and b"\r\n" in data:
+        plain = data.replace(b"\r\n", b"\n")
+        returns = _lost_returns(data)
+    spans: list[tuple[int, int]] = []
+    start = plain.find(piece)
+    while start >= 0:
+        end = start + len(piece)
+        spans.append((start + bisect_left(returns, start), end + bisect_left(returns, end)))
+        if len(spans) > MATCHES_MAX:
             raise ToolError(
                 f"old_string occurs more than {MATCHES_MAX:,} times: use a command for this"
             )
-    return matches
+        start = plain.find(piece, end if all_of_them else start + 1)
+    return spans
 
 
-def _with_ends_of(data: bytes, match: re.Match[bytes], form: Form) -> Form:
-    """The file's form with the line ends of the place: those in the piece, else the next one."""
-    ends = match.start() if b"\n" in match[0] else match.end()
-    newline = data.find(b"\n", ends)
+def _lost_returns(data: bytes) -> list[int]:
+    """For each CR LF of `data` the offset of its LF once every CR before one is taken out."""
+    offsets: list[int] = []
+    at = data.find(b"\r\n")
+    while at >= 0:
+        offsets.append(at - len(offsets))
+        at = data.find(b"\r\n", at + 2)
+    return offsets
+
+
+def _with_ends_of(data: bytes, start: int, form: Form) -> Form:
+    """The file's form with the line ends of the place: the first in it, else the next one."""
+    newline = data.find(b"\n", start)
     crlf = form.crlf if newline < 0 else data[newline - 1 : newline] == b"\r"
     return Form(form.bom, form.encoding, crlf)
 

@@ -7,12 +7,13 @@ and how long it may take are bounded, and a bound that was met is said.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import anyio
 import anyio.to_process
+import anyio.to_thread
 from pydantic import Field
 
 from orchestrator.core.base import Record
@@ -101,18 +102,25 @@ async def _grep(args: GrepArguments, workspace: Workspace, session: ToolSession)
 async def _choose(args: GrepArguments, workspace: Workspace) -> list[FileEntry]:
     """The files to look at. Raises `ToolError` where `path` names nothing."""
     folder = relative(args.path, workspace) if args.path else "."
-    matches: Callable[[str], bool] = matcher(args.glob) if args.glob else lambda _: True
-    inside = [
-        (entry, inner)
-        for entry in await workspace.files()
-        if (inner := below(folder, entry.path)) is not None
-    ]
-    if not inside and folder != ".":
+    entries = await workspace.files()
+    chosen, is_there = await anyio.to_thread.run_sync(_select, entries, folder, args.glob)
+    if not is_there and folder != ".":
         raise ToolError(
             f"there is no file or folder {args.path} among the repository's files (ignored ones"
             " do not count): find its name with Glob"
         )
-    return [entry for entry, inner in inside if matches(inner)]
+    return chosen
+
+
+def _select(
+    entries: tuple[FileEntry, ...], folder: str, glob: str | None
+) -> tuple[list[FileEntry], bool]:
+    """Entries inside `folder` that match `glob`, and whether there are any inside at all."""
+    matches = matcher(glob) if glob else None
+    inside = [
+        (entry, inner) for entry in entries if (inner := below(folder, entry.path)) is not None
+    ]
+    return [entry for entry, inner in inside if matches is None or matches(inner)], bool(inside)
 
 
 async def _batches(

@@ -84,6 +84,7 @@ _CONFIGURATION = (
     "commit.gpgSign=false",
     "gc.auto=0",
     "maintenance.auto=false",
+    "pack.threads=1",  # packs are small and agents fill the cores
     "protocol.allow=never",
     "submodule.recurse=false",
     "diff.ignoreSubmodules=all",

@@ -30,7 +30,13 @@ from orchestrator.workspace.files import TreeFiles
 from orchestrator.workspace.git import GitResult, HostGit, full_id
 from orchestrator.workspace.hub import Hub, index_pack
 from orchestrator.workspace.names import ARTEFACT_EXCLUDES, is_artefact_file, is_printable
-from orchestrator.workspace.survey import link_problem, secret_problem, size_bytes, survey
+from orchestrator.workspace.survey import (
+    is_gone,
+    link_problem,
+    secret_problem,
+    size_bytes,
+    survey,
+)
 
 FILE_BYTES_MAX = 10_000_000
 """New files above this size stay out; tracked ones must not grow past it."""
@@ -41,6 +47,7 @@ _LONG_S = 1800.0
 _SUBMODULE_MODE = "160000"
 _LINK_MODE = "120000"
 _GONE_MODE = "000000"
+_FSCK = "fsck error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +95,9 @@ class Seal:
             left_out = _capped((*found.left_out, *choice.left_out))
             if choice.problems:
                 return refused(choice.problems)
-            if not choice.paths and self._start == self._parent:
+            if not (choice.paths or choice.gone) and self._start == self._parent:
                 return await self._unchanged(left_out)
-            tree = await _write_tree(git, choice.paths)
+            tree = await _write_tree(git, choice)
             if isinstance(tree, SealRefused):
                 return tree
             changes = await self._changes(git, tree)
@@ -99,7 +106,15 @@ class Seal:
             problems = await to_thread.run_sync(self._judge, changes, order)
             if problems:
                 return refused(problems)
-            commit = await self._commit(git, tree, order, place)
+            commit = await self._commit(git, tree, order)
+            try:
+                await self._hand_over(git, commit, place)
+            except InfrastructureError as error:
+                if _FSCK in str(error):
+                    return refused(
+                        [f"git finds the content malformed: {error}; look at .git* files"]
+                    )
+                raise
         changed = tuple(sorted(change.path for change in changes))
         return Sealed(commit, tree, changed, left_out)
 
@@ -109,6 +124,7 @@ class Seal:
     def _choose(self, listing: GitResult) -> _Choice:
         """Which paths git is to look at again."""
         paths: list[str] = []
+        gone: list[str] = []
         left_out: list[str] = []
         problems: list[str] = []
         new = 0
@@ -125,12 +141,19 @@ class Seal:
                 problems.append(
                     f"{path}: {size} bytes, the cap is {FILE_BYTES_MAX}; make it smaller"
                 )
+            elif tag != "?" and is_gone(self._tree, path):
+                gone.append(path)
             else:
                 paths.append(path)
                 new += tag == "?"
         if new > _NEW_FILES_MAX:
             problems.append(f"{new} new files: at most {_NEW_FILES_MAX} are taken in; delete some")
-        return _Choice(tuple(dict.fromkeys(paths)), tuple(left_out), tuple(problems))
+        return _Choice(
+            tuple(dict.fromkeys(paths)),
+            tuple(dict.fromkeys(gone)),
+            tuple(left_out),
+            tuple(problems),
+        )
 
     async def _changes(self, git: HostGit, tree: str) -> tuple[Change, ...]:
         raw = await git("diff-tree", "-r", "-z", "--raw", "--no-renames", self._parent, tree)
@@ -158,12 +181,15 @@ class Seal:
             return None
         return secret_problem(self._files, change.path)
 
-    async def _commit(self, git: HostGit, tree: str, order: Order, place: Path) -> str:
-        """Commit in the quarantine, then bring commit, trees and files into the hub."""
+    async def _commit(self, git: HostGit, tree: str, order: Order) -> str:
+        """Commit in the quarantine."""
         quarantined = Hub(self._hub.path, git)
-        commit = await quarantined.commit(
+        return await quarantined.commit(
             tree, (self._parent,), message=order.message, date=order.date
         )
+
+    async def _hand_over(self, git: HostGit, commit: str, place: Path) -> None:
+        """Bring commit, trees and files into the hub, checked."""
         packed = await git(
             "pack-objects",
             "--revs",
@@ -174,7 +200,6 @@ class Seal:
             timeout_s=_LONG_S,
         )
         await index_pack(self._hub.git, place / f"pack-{full_id(packed.text)}.pack")
-        return commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +207,7 @@ class _Choice:
     """Which of the paths that differ are taken in."""
 
     paths: tuple[str, ...]
+    gone: tuple[str, ...]
     left_out: tuple[str, ...]
     problems: tuple[str, ...]
 
@@ -208,25 +234,27 @@ def _scope_problem(path: str, order: Order) -> str | None:
     return None
 
 
-async def _write_tree(git: HostGit, paths: Sequence[str]) -> str | SealRefused:
-    """Id of the tree with `paths` as they lie on disk, deletions included."""
-    names = b"".join(path.encode(errors="surrogateescape") + b"\0" for path in paths)
-    updated = await git(
-        "update-index",
-        "--add",
-        "--remove",
-        "--replace",
-        "-z",
-        "--stdin",
-        stdin=names,
-        statuses=(0, 1, 128),
-        timeout_s=_LONG_S,
-    )
-    if updated.status != 0:
-        words = updated.errors.strip().splitlines()
-        if "No space left" in updated.errors or not words:
-            raise InfrastructureError(f"git update-index: {words[-1] if words else 'failed'}")
-        return refused([f"git cannot take a file in: {words[0]}; mend or delete it"])
+async def _write_tree(git: HostGit, choice: _Choice) -> str | SealRefused:
+    """Id of the tree with the chosen paths as they lie on disk, deletions included."""
+    for option, paths in (("--force-remove", choice.gone), ("--add", choice.paths)):
+        if not paths:
+            continue
+        names = b"".join(path.encode() + b"\0" for path in paths)
+        updated = await git(
+            "update-index",
+            option,
+            "-z",
+            "--stdin",
+            stdin=names,
+            statuses=(0, 1, 128),
+            timeout_s=_LONG_S,
+        )
+        # Paths that git thinks hostile it passes over with a word and status 0.
+        if updated.status != 0 or "Ignoring path" in updated.errors:
+            words = updated.errors.strip().splitlines()
+            if "No space left" in updated.errors or not words:
+                raise InfrastructureError(f"git update-index: {words[-1] if words else 'failed'}")
+            return refused([f"git cannot take a file in: {words[0]}; mend or delete it"])
     return full_id((await git("write-tree", timeout_s=_LONG_S)).text)
 
 

@@ -9,7 +9,7 @@ import os
 import stat
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from orchestrator.ports import FileAccessError
 from orchestrator.workspace.credentials import why_secret
@@ -69,8 +69,8 @@ def link_problem(tree: Path, path: str) -> str | None:
         return f"{path}: a link to an absolute path; make it relative"
     if any(is_git_name(part) for part in target.split("/")):
         return f"{path}: a link into git's own files; delete it"
-    root = os.path.realpath(tree)
-    if not os.path.realpath(tree / path).startswith(root + "/"):
+    root = Path(os.path.realpath(tree))
+    if not Path(os.path.realpath(tree / path)).is_relative_to(root):
         return f"{path}: a link that leads out of the tree; delete it"
     return None
 
@@ -82,6 +82,17 @@ def secret_problem(files: TreeFiles, path: str) -> str | None:
     except FileAccessError as error:
         return str(error)
     return f"{path}: {why}; delete it, or keep it out by .gitignore" if why else None
+
+
+def is_gone(tree: Path, path: str) -> bool:
+    """Whether a tracked file is no more: deleted, a folder now, or behind what is a link now."""
+    for folder in PurePosixPath(path).parents:
+        if (tree / folder).is_symlink() and str(folder) != ".":
+            return True
+    try:
+        return stat.S_ISDIR(os.lstat(tree / path).st_mode)
+    except OSError:
+        return True
 
 
 def size_bytes(tree: Path, path: str) -> int:

@@ -29,10 +29,13 @@ def folders_of(tool_path: tuple[str, ...]) -> tuple[str, ...]:
     for folder in map(Path, tool_path):
         if folder.is_absolute() and folder.is_dir():
             wanted += _needed_by(folder)
-    kept: list[Path] = []
+    # A folder's own name and its real one: links inside it may use either.
+    wanted += [folder.resolve() for folder in wanted]
+    kept = [Path(name) for name in _SYSTEM]
     for folder in sorted(set(wanted), key=lambda path: (len(path.parts), path)):
-        if folder.is_dir() and not _is_inside(folder, kept) and _may_show(folder):
+        if folder.is_dir() and not _is_inside(folder, kept) and not _holds_home(folder):
             kept.append(folder)
+    kept = kept[len(_SYSTEM) :]
     return tuple(str(folder) for folder in kept[:_FOLDERS_MAX])
 
 
@@ -56,12 +59,6 @@ def _base_of(config: Path) -> Iterator[Path]:
         name, _, value = line.partition("=")
         if name.strip() == "home" and os.path.isabs(value.strip()):
             yield Path(value.strip()).parent
-
-
-def _may_show(folder: Path) -> bool:
-    return not _is_inside(folder.resolve(), [Path(name) for name in _SYSTEM]) and not _holds_home(
-        folder
-    )
 
 
 def _holds_home(folder: Path) -> bool:

@@ -26,6 +26,7 @@ from anyio import to_thread
 
 from orchestrator.errors import InfrastructureError, WorkspaceError
 from orchestrator.ports import Completed, FileEntry, Sealed, SealRefused
+from orchestrator.workspace import strays
 from orchestrator.workspace.environment import TREE, base_environment, with_added
 from orchestrator.workspace.files import TreeFiles
 from orchestrator.workspace.git import HostGit, full_id
@@ -102,12 +103,24 @@ class Workspaces:
         (admin / "commondir").write_text(f"{self._hub.path}\n", encoding="utf-8")
         return self._sandbox.prepare(place)
 
+    async def sweep(self, prefix: str) -> None:
+        """Remove what a dead process left of the workspaces whose names start with `prefix`.
+
+        Nobody may work in them: the caller holds the lock of the run that they belong to.
+        """
+        for place in await to_thread.run_sync(_starting_with, self._folder, prefix):
+            await self._remove(place)
+        for gone in await to_thread.run_sync(_starting_with, self._folder / _TRASH, prefix):
+            await self._delete(gone)
+
     async def _remove(self, place: Path) -> None:
-        """Move a folder out of the way at once, then delete it whatever its modes are."""
-        trash = self._folder / _TRASH
-        gone = trash / f"{place.name}.{secrets.token_hex(4)}"
-        if not await to_thread.run_sync(_move, place, gone):
-            return
+        """Move a folder out of the way at once, then delete it."""
+        gone = self._folder / _TRASH / f"{place.name}.{secrets.token_hex(4)}"
+        if await to_thread.run_sync(_move, place, gone):
+            await self._delete(gone)
+
+    async def _delete(self, gone: Path) -> None:
+        """Delete a folder of the trash whatever its modes are."""
         with anyio.move_on_after(_REMOVAL_TIMEOUT_S):
             for argv in (
                 ["rm", "-rf", "--", str(gone)],
@@ -116,7 +129,7 @@ class Workspaces:
             ):
                 await run_process(
                     argv,
-                    cwd=trash,
+                    cwd=gone.parent,
                     env={"PATH": os.environ.get("PATH", os.defpath)},
                     timeout_s=_REMOVAL_TIMEOUT_S,
                     output_bytes_max=_OUTPUT_BYTES_MAX,
@@ -167,13 +180,21 @@ class TreeWorkspace:
             env=with_added(self._env, env or {}),
             tool_path=self._tool_path,
         )
-        completed = await run_process(
-            wrapped,
-            cwd=self._tree,
-            env=start_env,
-            timeout_s=timeout_s,
-            output_bytes_max=output_bytes_max,
-        )
+        token = strays.new_token()
+        if not self._sandbox.isolates:
+            start_env[strays.VARIABLE] = token
+        try:
+            completed = await run_process(
+                wrapped,
+                cwd=self._tree,
+                env=start_env,
+                timeout_s=timeout_s,
+                output_bytes_max=output_bytes_max,
+            )
+        finally:
+            if not self._sandbox.isolates:
+                with anyio.CancelScope(shield=True):
+                    await to_thread.run_sync(strays.end_strays, token)
         return replace(completed, argv=tuple(argv))
 
     async def read(self, path: str, *, bytes_max: int) -> bytes:
@@ -226,6 +247,11 @@ def _identity(folder: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_dev, found.st_ino)
+
+
+def _starting_with(folder: Path, prefix: str) -> list[Path]:
+    names = os.listdir(folder) if folder.is_dir() else []
+    return [folder / name for name in sorted(names) if name.startswith(prefix)]
 
 
 def _move(place: Path, gone: Path) -> bool:

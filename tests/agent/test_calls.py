@@ -178,10 +178,12 @@ async def test_on_the_last_turn_only_submit_counts(tmp_path: Path) -> None:
         return "worked"
 
     desk = Desk()
-    calls = [use("Work"), use("SubmitChange", summary="done")]
+    calls = [use("Work", "1"), use("Work", "2"), use("SubmitChange", summary="done")]
+    calls += [use("Work", "3"), use("Work", "4")]
     answers = await ask(tmp_path, calls, MadeTool("Work", work), desk=desk, only_submit=True)
-    assert answers[0].content == "not run: this was the last turn, only SubmitChange counts"
-    assert answers[1].content == "accepted"
+    not_now = "not run: this was the last turn, only SubmitChange counts"
+    too_late = "not run: your work was handed in and accepted"
+    assert [answer.content for answer in answers] == [not_now] * 2 + ["accepted"] + [too_late] * 2
     assert len(desk.products) == 1
 
 
@@ -200,12 +202,21 @@ async def test_results_are_capped_one_by_one_and_together(tmp_path: Path) -> Non
 
 
 @pytest.mark.asyncio
-async def test_Z11_half_characters_in_results_are_replaced(tmp_path: Path) -> None:
+async def test_Z11_control_and_half_characters_in_results_are_shown_as_escapes(
+    tmp_path: Path,
+) -> None:
     async def odd(args: Mapping[str, object]) -> str:
         raise ToolError("no file a\udcffb")
 
+    async with workspace_of(tmp_path / "gate", {"a.txt": "x"}) as workspace:
+        caller = Caller(role(), [], workspace, Desk("gate: \x1b[2J\x1b]0;owned\x07 red"))
+        turn = await caller.turn(
+            [use("SubmitChange", summary="s")], seconds_max=30, only_submit=False
+        )
+    assert turn.results[0].content == "gate: \\x1b[2J\\x1b]0;owned\\x07 red"
+
     answers = await ask(tmp_path, [use("Odd")], MadeTool("Odd", odd))
-    assert answers[0].content == "no file a\ufffdb"
+    assert answers[0].content == "no file a\\udcffb"
 
 
 @pytest.mark.asyncio

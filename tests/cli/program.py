@@ -52,12 +52,12 @@ def orchestrate(*args: str, cwd: Path, home: Path, **more: str) -> Result:
     return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def orchestrate_each(*lines: Sequence[str], cwd: Path, home: Path) -> list[Result]:
+def orchestrate_each(*lines: Sequence[str], cwd: Path, home: Path, **more: str) -> list[Result]:
     """Run several command lines in one process of the program's code."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.cli.many"],
         cwd=cwd,
-        env=environment(home),
+        env=environment(home, **more),
         input=json.dumps(lines).encode(),
         capture_output=True,
         timeout=SECONDS_MAX,

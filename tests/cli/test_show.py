@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.events import Event, RunPaused, RunStarted
+from orchestrator.cli.lookup import checkout_of, common_dir
+from orchestrator.core.events import Event, RunPaused
 from orchestrator.journal import Journal, RunLog
 from orchestrator.state_folder import StateFolder
-from tests.cli.program import orchestrate, record
+from tests.cli.program import orchestrate, orchestrate_each, record
 from tests.observers.story import RUN, START, beginning, failing, whole
 from tests.support.repositories import commit_files, commit_on, git, make_repository
 
@@ -38,72 +39,89 @@ def recorded(home: Path, repository: Path) -> Path:
 
 
 def test_list_shows_the_newest_run_first(home: Path, recorded: Path) -> None:
-    result = orchestrate("list", cwd=recorded, home=home)
+    result, lines = orchestrate_each(["list"], ["list", "--json"], cwd=recorded, home=home)
     assert (result.code, result.err) == (0, "")
     rows = [line.split() for line in result.out.splitlines()]
     assert [row[:2] for row in rows] == [["paused", OTHER], ["succeeded", RUN]]
-    lines = orchestrate("list", "--json", cwd=recorded, home=home).out.splitlines()
-    assert [json.loads(line)["run"] for line in lines] == [OTHER, RUN]
+    assert [json.loads(line)["run"] for line in lines.out.splitlines()] == [OTHER, RUN]
 
 
 def test_no_runs_is_no_error(home: Path, repository: Path) -> None:
-    result = orchestrate("list", cwd=repository, home=home)
-    assert (result.code, result.out, result.err) == (0, "", "no runs yet\n")
-    result = orchestrate("status", cwd=repository, home=home)
-    assert result.code == 2
-    assert "no run" in result.err
+    listed, shown = orchestrate_each(["list"], ["status"], cwd=repository, home=home)
+    assert (listed.code, listed.out, listed.err) == (0, "", "no runs yet\n")
+    assert (shown.code, shown.out) == (2, "")
+    assert "no run" in shown.err
 
 
 def test_status_is_of_the_newest_run_or_the_named_one(home: Path, recorded: Path) -> None:
-    newest = orchestrate("status", cwd=recorded, home=home)
+    newest, named, document = orchestrate_each(
+        ["status"], ["status", "kite"], ["status", RUN, "--json"], cwd=recorded, home=home
+    )
     assert newest.out.startswith(f"run {OTHER}: paused")
     assert f"orchestrate resume {OTHER}" in newest.out
-    named = orchestrate("status", "kite", cwd=recorded, home=home)
     assert named.out.startswith(f"run {RUN}: succeeded")
-    document = json.loads(orchestrate("status", RUN, "--json", cwd=recorded, home=home).out)
-    assert document["branch"] == f"orchestrate/{RUN}"
-    assert document["live"] is False
+    record = json.loads(document.out)
+    assert (record["branch"], record["live"]) == (f"orchestrate/{RUN}", False)
 
 
 def test_T05_runs_are_found_from_subfolders_and_linked_worktrees(
     home: Path, recorded: Path, tmp_path: Path
 ) -> None:
     git(recorded, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
-    for place in (recorded / "sub", tmp_path / "linked", tmp_path / "linked" / "sub"):
-        assert OTHER in orchestrate("list", cwd=place, home=home).out, place
-    named = orchestrate("list", "--repo", str(recorded / "sub"), cwd=tmp_path, home=home)
-    assert OTHER in named.out
+    assert OTHER in orchestrate("list", cwd=tmp_path / "linked" / "sub", home=home).out
+    places = [recorded / "sub", tmp_path / "linked", tmp_path / "linked" / "sub"]
+    lines = [["list", "--repo", str(place)] for place in places]
+    for result in orchestrate_each(*lines, cwd=tmp_path, home=home):
+        assert OTHER in result.out
 
 
 def test_outside_of_a_repository_all_runs_are_there(
     home: Path, recorded: Path, tmp_path: Path
 ) -> None:
-    elsewhere = make_repository(tmp_path / "elsewhere", {"x": "1"})
     assert OTHER in orchestrate("list", cwd=tmp_path, home=home).out
-    assert orchestrate("list", cwd=elsewhere, home=home).out == ""
-    assert RUN in orchestrate("status", RUN, cwd=elsewhere, home=home).out
-    assert orchestrate("status", cwd=elsewhere, home=home).code == 2
+    elsewhere = make_repository(tmp_path / "elsewhere", {"x": "1"})
+    listed, named, newest = orchestrate_each(
+        ["list"], ["status", RUN], ["status"], cwd=elsewhere, home=home
+    )
+    assert listed.out == ""
+    assert RUN in named.out
+    assert newest.code == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [(["status", "nosuch"], "'nosuch' is no run"), (["status", ""], "means more than one run")],
-)
-def test_an_unknown_or_ambiguous_run_is_answered_with_a_list(
-    home: Path, recorded: Path, words: list[str], problem: str
-) -> None:
-    result = orchestrate(*words, cwd=recorded, home=home)
-    assert (result.code, result.out) == (2, "")
-    assert problem in result.err
-    assert f"there are: {OTHER}, {RUN}" in result.err
-    assert len(result.err.splitlines()) == 1
+def test_the_folder_of_a_repository_is_the_one_that_git_names(tmp_path: Path) -> None:
+    main = make_repository(tmp_path / "main", {"sub/x": "1"})
+    git(main, "worktree", "add", "-q", "--detach", str(tmp_path / "linked"))
+    git(tmp_path, "clone", "-q", "--bare", str(main), "bare.git")
+    git(tmp_path, "clone", "-q", "--separate-git-dir", str(tmp_path / "apart"), str(main), "split")
+    (tmp_path / "alias").symlink_to(main / "sub")
+    inside = (main, main / "sub", main / ".git", tmp_path / "linked", tmp_path / "linked" / "sub")
+    for place in (*inside, tmp_path / "bare.git", tmp_path / "split", tmp_path / "alias"):
+        answer = git(place, "rev-parse", "--path-format=absolute", "--git-common-dir")
+        assert common_dir(place) == Path(answer).resolve(), place
+    assert common_dir(tmp_path) is None
+    assert checkout_of(main / "sub") == main
+    assert checkout_of(tmp_path / "linked" / "sub") == tmp_path / "linked"
+    assert checkout_of(tmp_path / "bare.git") is None
+    assert checkout_of(tmp_path) is None
+
+
+def test_an_unknown_or_ambiguous_run_is_answered_with_a_list(home: Path, recorded: Path) -> None:
+    lines = (["status", "nosuch"], ["status", ""])
+    unknown, ambiguous = orchestrate_each(*lines, cwd=recorded, home=home)
+    assert "'nosuch' is no run" in unknown.err
+    assert "means more than one run" in ambiguous.err
+    for result in (unknown, ambiguous):
+        assert (result.code, result.out) == (2, "")
+        assert f"there are: {OTHER}, {RUN}" in result.err
+        assert len(result.err.splitlines()) == 1
 
 
 def test_a_folder_that_is_no_repository_is_named(home: Path, tmp_path: Path) -> None:
-    for name, said in ((".", "not in a git repository"), ("nosuch", "no such folder")):
-        result = orchestrate("list", "--repo", name, cwd=tmp_path, home=home)
-        assert (result.code, result.out) == (3, "")
-        assert said in result.err
+    lines = (["list", "--repo", "."], ["list", "--repo", "nosuch"])
+    outside, missing = orchestrate_each(*lines, cwd=tmp_path, home=home)
+    assert (outside.code, missing.code) == (3, 3)
+    assert "not in a git repository" in outside.err
+    assert "no such folder" in missing.err
 
 
 def test_a_live_run_is_seen_without_disturbing_it(home: Path, repository: Path) -> None:
@@ -119,25 +137,27 @@ def test_a_live_run_is_seen_without_disturbing_it(home: Path, repository: Path) 
     assert listed.out.startswith("running")
 
 
-@pytest.mark.parametrize("form", ["md", "json"])
-def test_report_goes_to_stdout_or_a_file(home: Path, recorded: Path, form: str) -> None:
-    printed = orchestrate("report", RUN, "--format", form, cwd=recorded, home=home)
-    assert (printed.code, printed.err) == (0, "")
+def test_report_goes_to_stdout_or_a_file(home: Path, recorded: Path) -> None:
     target = recorded.parent / "report.out"
-    filed = orchestrate("report", RUN, "--format", form, "-o", str(target), cwd=recorded, home=home)
+    printed, document, filed = orchestrate_each(
+        ["report", RUN],
+        ["report", RUN, "--format", "json"],
+        ["report", RUN, "-o", str(target)],
+        cwd=recorded,
+        home=home,
+    )
+    assert (printed.code, printed.err) == (0, "")
+    assert printed.out.startswith(f"# Run {RUN}: succeeded")
+    assert json.loads(document.out)["status"] == "succeeded"
     assert (filed.code, filed.out) == (0, "")
     assert target.read_text(encoding="utf-8") == printed.out
-    if form == "json":
-        assert json.loads(printed.out)["status"] == "succeeded"
-    else:
-        assert printed.out.startswith(f"# Run {RUN}: succeeded")
 
 
-@pytest.mark.parametrize("form", ["html", "junit", "sarif", "mermaid"])
-def test_reports_to_come_are_refused(home: Path, recorded: Path, form: str) -> None:
-    result = orchestrate("report", "--format", form, cwd=recorded, home=home)
-    assert (result.code, result.out) == (2, "")
-    assert "not supported yet" in result.err
+def test_reports_to_come_are_refused(home: Path, recorded: Path) -> None:
+    lines = [["report", "--format", form] for form in ("html", "junit", "sarif", "mermaid")]
+    for result in orchestrate_each(*lines, cwd=recorded, home=home):
+        assert (result.code, result.out) == (2, "")
+        assert "not supported yet" in result.err
 
 
 def test_a_damaged_journal_is_one_sentence(home: Path, recorded: Path) -> None:
@@ -187,14 +207,14 @@ def test_diff_of_a_run_is_what_git_says(home: Path, with_hub: Path) -> None:
 
 
 def test_diff_of_a_task_is_its_own_work(home: Path, with_hub: Path) -> None:
-    result = orchestrate("diff", RUN, "fix", cwd=with_hub, home=home)
-    assert re.findall(r"^[+-]\w.*", result.out, re.MULTILINE) == ["+n"]
-    for task in ("look", "replan-1", "integrate"):  # hand on what they were given
-        result = orchestrate("diff", RUN, task, cwd=with_hub, home=home)
-        assert (result.code, result.out, result.err) == (0, "", "nothing changed\n"), task
-    result = orchestrate("diff", RUN, "nosuch", cwd=with_hub, home=home)
-    assert (result.code, result.out) == (2, "")
-    assert "look, filter, integrate, replan-1, fix" in result.err
+    tasks = ("fix", "nosuch", "look", "replan-1", "integrate")
+    lines = [["diff", RUN, task] for task in tasks]
+    fixed, unknown, *others = orchestrate_each(*lines, cwd=with_hub, home=home)
+    assert re.findall(r"^[+-]\w.*", fixed.out, re.MULTILINE) == ["+n"]
+    assert (unknown.code, unknown.out) == (2, "")
+    assert "look, filter, integrate, replan-1, fix" in unknown.err
+    for result in others:  # these hand on what they were given
+        assert (result.code, result.out, result.err) == (0, "", "nothing changed\n")
 
 
 def test_diff_without_a_result_or_a_hub_says_so(home: Path, repository: Path) -> None:
@@ -202,4 +222,3 @@ def test_diff_without_a_result_or_a_hub_says_so(home: Path, repository: Path) ->
     result = orchestrate("diff", cwd=repository, home=home)
     assert (result.code, result.out) == (3, "")
     assert "hub.git" in result.err
-    assert isinstance(failing()[0], RunStarted)

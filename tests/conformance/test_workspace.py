@@ -113,7 +113,8 @@ async def test_G02_what_a_command_leaves_behind_ends_with_it(
     tmp_path: Path, sandbox: Sandbox
 ) -> None:
     async with opened(tmp_path, sandbox) as workspace:
-        script = "(flock 9; sleep 300) 9> lock & echo ok"
+        script = "setsid -f sh -c 'flock 9; touch held; sleep 300' 9> lock\n"
+        script += "while ! test -e held; do :; done; rm held; echo ok"
         done = await run(workspace, "sh", "-c", script)
         assert (done.exit_status, done.output) == (0, b"ok\n")
         assert done.seconds < 10

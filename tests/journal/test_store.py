@@ -188,7 +188,7 @@ def test_a_journal_of_a_newer_release_is_refused(tmp_path: Path) -> None:
     journal = write(state_in(tmp_path), RunResumed())
     with closing(sqlite3.connect(journal.path)) as db:
         db.execute("PRAGMA user_version = 99")
-    with pytest.raises(RepositoryError, match="newer release .version 99"):
+    with pytest.raises(RepositoryError, match=r"newer release \(version 99"):
         Journal.open(journal.path)
 
 

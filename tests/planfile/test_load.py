@@ -374,7 +374,7 @@ print(told, used, time.process_time() - started)
 )
 def test_P14_a_hostile_plan_costs_little(folder: Path, text: str, told_max: int) -> None:
     path = folder / "plan.yaml"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     child = subprocess.run(
         [sys.executable, "-c", CHILD, str(path)],
         capture_output=True,

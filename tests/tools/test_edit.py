@@ -79,6 +79,22 @@ async def test_A14_new_lines_get_the_ends_of_their_neighbours(tmp_path: Path) ->
 
 
 @pytest.mark.asyncio
+async def test_A14_a_piece_may_begin_or_end_with_a_line_end(tmp_path: Path) -> None:
+    async with bench_of(tmp_path, {"a.txt": b"one\r\ntwo\r\nthree\r\n"}) as bench:
+        await bench.use("Edit", file_path="a.txt", old_string="\ntwo", new_string="\n2")
+        assert await bench.content("a.txt") == b"one\r\n2\r\nthree\r\n"
+        await bench.use("Edit", file_path="a.txt", old_string="2\n", new_string="")
+        assert await bench.content("a.txt") == b"one\r\nthree\r\n"
+
+
+@pytest.mark.asyncio
+async def test_A14_a_piece_may_span_lines_that_end_differently(tmp_path: Path) -> None:
+    async with bench_of(tmp_path, {"a.txt": b"zero\r\none\ntwo\r\nthree\nfour\r\n"}) as bench:
+        await bench.use("Edit", file_path="a.txt", old_string="one\ntwo\nthree", new_string="1\n2")
+        assert await bench.content("a.txt") == b"zero\r\n1\n2\nfour\r\n"
+
+
+@pytest.mark.asyncio
 async def test_A14_text_given_with_crlf_fits_a_file_with_lf(tmp_path: Path) -> None:
     async with bench_of(tmp_path, {"a.txt": "one\ntwo\n"}) as bench:
         await bench.use(

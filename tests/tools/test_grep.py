@@ -8,9 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.support.repositories import Files
 from tests.tools.trees import bench_of
 
-FILES = {
+FILES: Files = {
     "src/a.py": "def search(query):\n    return Search(query)\n",
     "src/deep/b.py": "import a\n\n# search here too\n",
     "docs/a.md": "Search the docs.\r\nThen stop.\r\n",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.ports import FileAccessError
+from tests.support.repositories import Files
 from tests.tools.trees import bench_of
 
 
@@ -75,7 +76,7 @@ async def test_binary_files_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_how_a_file_is_written_is_said(tmp_path: Path) -> None:
-    files = {
+    files: Files = {
         "crlf.txt": b"\xef\xbb\xbfone\r\ntwo\r\n",
         "latin.txt": b"caf\xe9\n",
         "empty.txt": b"",

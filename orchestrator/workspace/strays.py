@@ -1,0 +1,66 @@
+"""Ends what a command left behind in a session of its own, where no sandbox does it.
+
+Every command carries a token in its environment, and so does all it starts; whoever still carries
+it when the command is over is a stray. A process is signalled only while its environment holds the
+token, so a recycled process id is never hit by what was written down earlier.
+
+Best effort: a process that clears its environment gets away, and where there is no /proc nothing
+is found. The sandbox's process namespace is the real answer.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+from pathlib import Path
+
+VARIABLE = "ORCHESTRATE_COMMAND"
+"""Name of the variable that marks a command's processes."""
+
+_ROUNDS = 5
+
+
+def new_token() -> str:
+    """A value for `VARIABLE` that no other command has."""
+    return secrets.token_hex(16)
+
+
+def end_strays(token: str) -> int:
+    """Kill every process that carries `token`; how many there were. Blocks for milliseconds.
+
+    Repeats until none is found, for a process may fork while others are being killed.
+    """
+    needle = f"{VARIABLE}={token}".encode()
+    ended = 0
+    for _ in range(_ROUNDS):
+        found = [pid for pid in _processes() if _carries(pid, needle)]
+        for pid in found:
+            _kill(pid)
+        ended += len(found)
+        if not found:
+            break
+    return ended
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _carries(pid: int, needle: bytes) -> bool:
+    """Whether a process was started with the marker; a zombie's environment is empty."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return needle in environment.split(b"\0")
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
