@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from orchestrator.agent.edit_check import EDITING_TOOLS, EditCheck
 from orchestrator.agent.repeats import NUDGE_AT, STOP_AT, Repeats, nudge
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Role
@@ -71,6 +72,8 @@ class Caller:
     tools: Sequence[Tool]
     workspace: Workspace
     hand_in: HandIn
+    check: EditCheck | None = None
+    """Run after a turn that edited files."""
     repeats: Repeats = field(default_factory=Repeats)
     _by_name: dict[str, Tool] = field(init=False)
     _submit: ToolSpec = field(init=False)
@@ -106,6 +109,7 @@ class Caller:
             await self._run(allowed, calls, answers, seconds_max)
             if not self._reads(calls[first]) and _failed(answers[first]):
                 failed_write = calls[first].name
+        await self._check_edits(calls, answers, seconds_max)
         if self._fault is not None:
             raise self._fault
         return self._results(calls, answers)
@@ -180,6 +184,24 @@ class Caller:
             async with anyio.create_task_group() as tasks:
                 for position in group:
                     tasks.start_soon(run_one, position)
+
+    async def _check_edits(
+        self, calls: Sequence[ToolUse], answers: Sequence[_Answer | None], seconds_max: float
+    ) -> None:
+        """Add what the task's check says to the result of the turn's last good edit."""
+        edits = [
+            answer
+            for call, answer in zip(calls, answers, strict=True)
+            if call.name in EDITING_TOOLS and answer is not None and not answer.failed
+        ]
+        if self.check is None or not edits or self._accepted or self._fault is not None:
+            return
+        try:
+            said = await self.check.run(self.workspace, seconds_max)
+        except OrchestratorError as error:
+            self._fault = error
+            return
+        edits[-1].text += f"\n\n{said}"
 
     async def _call(self, call: ToolUse) -> _Answer:
         tool = self._by_name[call.name]

@@ -27,6 +27,7 @@ import anyio
 from orchestrator.agent.budget import Budget, Exhausted, NextCall
 from orchestrator.agent.calls import Accepted, Caller, HandIn, Returned
 from orchestrator.agent.checks import check_request, storable
+from orchestrator.agent.edit_check import EditCheck
 from orchestrator.agent.parts import PromptParts
 from orchestrator.agent.prompt import MAX_TOKENS, first_request
 from orchestrator.agent.transcript import Entry, Transcript
@@ -80,7 +81,8 @@ async def run_agent(
     if spec.role is None:
         raise ValueError(f"task {spec.task.id} has no role: nobody acts in it")
     tools = build_tools(spec.role.tools, timeout_s=spec.task.timeout_s, env=spec.task.env)
-    caller = Caller(spec.role, tools, workspace, hand_in)
+    check = EditCheck(spec.task.check, spec.task.env) if spec.task.check is not None else None
+    caller = Caller(spec.role, tools, workspace, hand_in, check)
     request = first_request(spec, spec.role, parts, caller.specs)
     await transcript.begin(request)
     budget = Budget(spec.limits, spec.model, clock)

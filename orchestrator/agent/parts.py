@@ -36,6 +36,8 @@ class PromptParts:
     """Files that the plan and the task name, in that order."""
     missing: tuple[str, ...] = ()
     """Those of them that could not be read."""
+    diff: str = ""
+    """What has changed since the run's base, for whoever reviews it."""
 
 
 async def read_parts(workspace: Workspace, context: Sequence[str]) -> PromptParts:

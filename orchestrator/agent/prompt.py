@@ -30,6 +30,7 @@ TREE_FOLDERS = 200
 CONTEXT_CHARS = 20_000
 INPUT_CHARS = 12_000
 EVIDENCE_CHARS = 12_000
+DIFF_CHARS = 60_000
 GRAPH_PROMPT_CHARS = 1_500
 GRAPH_SUMMARY_CHARS = 1_500
 INPUTS_MAX = 100
@@ -45,6 +46,7 @@ def first_request(
     spec: AttemptSpec, role: Role, parts: PromptParts, tools: Sequence[ToolSpec]
 ) -> Request:
     """The request that opens the conversation of `spec`, whose role is `role`."""
+    opening = "\n\n".join(_task(spec, role, parts))
     return Request(
         task=spec.task.id,
         attempt=spec.attempt,
@@ -52,7 +54,7 @@ def first_request(
         max_tokens=MAX_TOKENS,
         tools=tuple(sorted(tools, key=lambda tool: tool.name)),
         system=tuple(_system(role, parts)),
-        messages=(Message(role="user", blocks=(TextBlock(text="\n\n".join(_task(spec, role))),)),),
+        messages=(Message(role="user", blocks=(TextBlock(text=opening),)),),
     )
 
 
@@ -90,7 +92,7 @@ def _top(path: str) -> str:
     return path if len(parts) <= 2 else "/".join(parts[:2]) + "/"
 
 
-def _task(spec: AttemptSpec, role: Role) -> Iterator[str]:
+def _task(spec: AttemptSpec, role: Role, parts: PromptParts) -> Iterator[str]:
     """The task's message, in sections; the way to end it comes last, where it is read best."""
     task = spec.task
     yield f"# Task `{task.id}`"
@@ -110,6 +112,10 @@ def _task(spec: AttemptSpec, role: Role) -> Iterator[str]:
         yield from map(_input, spec.inputs[:INPUTS_MAX])
         if len(spec.inputs) > INPUTS_MAX:
             yield f"[{len(spec.inputs) - INPUTS_MAX:,} more inputs are merged but not shown]"
+    if parts.diff:
+        hint = "the files are in your working folder"
+        shown = marked(parts.diff, "diff", chars_max=DIFF_CHARS, hint=hint)
+        yield f"## The change to review, from the base to what you are given\n{shown}"
     if spec.graph is not None:
         yield from _graph(spec.graph)
     if spec.evidence:

@@ -19,7 +19,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.agent.loop import AgentResult, run_agent
-from orchestrator.agent.parts import read_parts
+from orchestrator.agent.parts import PromptParts, read_parts
 from orchestrator.agent.transcript import Transcript
 from orchestrator.attempt import commits
 from orchestrator.attempt.hand_in import HandedIn, HandInDesk
@@ -39,6 +39,8 @@ from orchestrator.workspace.trees import Workspaces
 
 EVIDENCE_CHARS = 12_000
 """Characters of evidence that an outcome carries."""
+DIFF_BYTES_MAX = 240_000
+"""Bytes of the diff that a reviewer is given; the prompt cuts it to its own measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,11 @@ class _Attempt:
             name, merged.commit, tree_from=spec.start_from
         ) as workspace:
             desk = HandInDesk(spec, workspace, self.verify, self._reader(merged.commit))
-            result = await self._converse(workspace, desk, path)
+            parts = await read_parts(workspace, spec.task.context)
+            if role.product == "verdict":
+                diff = await site.hub.diff(spec.base, merged.commit, bytes_max=DIFF_BYTES_MAX)
+                parts = replace(parts, diff=diff)
+            result = await self._converse(workspace, desk, parts, path)
             if isinstance(result, AttemptOutcome):
                 return result
             if desk.accepted is None:
@@ -135,7 +141,7 @@ class _Attempt:
         )
 
     async def _converse(
-        self, workspace: Workspace, desk: HandInDesk, path: Path
+        self, workspace: Workspace, desk: HandInDesk, parts: PromptParts, path: Path
     ) -> AgentResult | AttemptOutcome:
         """Let the agent act; an outcome when its model has to wait."""
         spec, site = self.spec, self.site
@@ -145,7 +151,7 @@ class _Attempt:
                 spec=spec,
                 model=site.model,
                 workspace=workspace,
-                parts=await read_parts(workspace, spec.task.context),
+                parts=parts,
                 transcript=transcript,
                 hand_in=desk.hand_in,
                 clock=site.clock,

@@ -34,7 +34,8 @@ def read_files(
     """Read the plan, the roles and the script.
 
     target: top of the target's checkout, whose roles count too. roles: a folder of role files.
-    model: the model of every role, in place of its own. note is told what was left alone. Raises `PlanError` with the faults of all files.
+    model: the model of every role, in place of its own. note is told what was left alone.
+    Raises `PlanError` with the faults of all files.
     """
     faults: list[Fault] = []
     known: dict[str, Role] = {}

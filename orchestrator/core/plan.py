@@ -17,6 +17,15 @@ from orchestrator.core.roles import Limits
 Command = str | tuple[str, ...]
 """A command: text is bash with errexit and pipefail, a list is an argv."""
 
+BASH = ("bash", "-e", "-o", "pipefail", "-c")
+"""What runs a command that is text."""
+
+
+def argv_of(command: Command) -> tuple[str, ...]:
+    """The argv of a plan's command."""
+    return command if isinstance(command, tuple) else (*BASH, command)
+
+
 OnFailure = Literal["replan", "retry", "fail"]
 Overlap = Literal["refuse", "serialise", "allow"]
 

@@ -180,7 +180,7 @@ def _listed(folder: str) -> list[str]:
 def _lives_in(group: int, status: Path) -> bool:
     """Whether a process, by its /proc/PID/stat, is of `group` and alive."""
     try:
-        fields = status.read_text(errors="replace").rpartition(")")[2].split()
+        fields = status.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return False
     return int(fields[2]) == group and fields[0] not in {"Z", "X"}

@@ -6,11 +6,9 @@ A sandbox turns a command into another command. It keeps no state and starts not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
-
-from anyio import to_thread
 
 from orchestrator.errors import RepositoryError
 from orchestrator.workspace.bubblewrap import find_bubblewrap
@@ -100,13 +98,14 @@ async def choose_sandbox(mode: Mode) -> Sandbox:
     """
     if mode == "off":
         return NoSandbox()
-    sandbox = await to_thread.run_sync(find_bubblewrap)
+    found = find_bubblewrap()
     why = f"bubblewrap is not installed, {_INSTALL}"
-    if sandbox is not None:
-        problems = await problems_of(sandbox)
-        if not problems:
-            return sandbox
-        why = f"bubblewrap does not hold on this machine: {'; '.join(problems)}"
+    if found is not None:
+        for sandbox in (found, replace(found, modern=False)):
+            problems = await problems_of(sandbox)
+            if not problems:
+                return sandbox
+            why = f"bubblewrap does not hold on this machine: {'; '.join(problems)}"
     if mode == "required":
         raise RepositoryError(f"sandbox: {why}; or use --sandbox off")
     return NoSandbox(why)

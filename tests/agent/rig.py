@@ -11,6 +11,7 @@ from pathlib import Path
 from orchestrator.agent.loop import AgentResult, HandIn, run_agent
 from orchestrator.agent.parts import PromptParts
 from orchestrator.agent.transcript import Transcript, TranscriptContent, read_transcript
+from orchestrator.core.plan import Task
 from orchestrator.core.roles import Limits, Role
 from orchestrator.messages import Message, ToolResult
 from orchestrator.ports import Model, Workspace
@@ -34,6 +35,7 @@ class Rig:
         model: Model,
         *,
         acting: Role = IMPLEMENTER,
+        task: Task | None = None,
         limits: Limits | None = None,
         hand_in: HandIn | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -41,7 +43,7 @@ class Rig:
         transcript = await Transcript.create(self.transcript_path)
         try:
             return await run_agent(
-                spec=order(acting, limits=limits),
+                spec=order(acting, task, limits=limits),
                 model=model,
                 workspace=self.workspace,
                 parts=PromptParts(),

@@ -233,7 +233,7 @@ async def test_A06_files_planted_by_a_command_lead_nowhere(
 ) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
-    (outside / "secret").write_text("secret")
+    (outside / "secret").write_text("secret", encoding="utf-8")
     async with opened(tmp_path, sandbox) as workspace:
         script = f"ln -s {outside} folder; ln -s {outside}/secret file; ln -s {outside}/new gone"
         await run(workspace, "sh", "-c", script)
@@ -243,7 +243,7 @@ async def test_A06_files_planted_by_a_command_lead_nowhere(
             with pytest.raises(FileAccessError):
                 await workspace.write(path, b"overwritten")
     assert sorted(os.listdir(outside)) == ["secret"]
-    assert (outside / "secret").read_text() == "secret"
+    assert (outside / "secret").read_text(encoding="utf-8") == "secret"
 
 
 @pytest.mark.asyncio

@@ -276,6 +276,11 @@ def write_yaml(path: Path, document: object) -> Path:
     return path
 
 
+def writer(**more: object) -> dict[str, object]:
+    """A task that writes."""
+    return {"role": "implementer", "prompt": "write", **more}
+
+
 def write(path: str, content: str) -> Call:
     """A call that writes a new file."""
     return {"Write": {"file_path": path, "content": content}}
@@ -305,3 +310,18 @@ def submit_patch(**parts: object) -> Call:
     """A call of the planner; what is left out is empty."""
     empty: dict[str, object] = {"add": [], "drop": [], "rewire": [], "amend": [], "why": "because"}
     return {"SubmitPatch": {**empty, **parts}}
+
+
+def wait_at(here: Path) -> Call:
+    """A command that says at the meeting point that it is running, and would then run for long.
+
+    Where the meeting point is gone it does nothing: so is a resumed run let through.
+    """
+    return bash(
+        f"trap '' TERM; if [ -p {here} ]; then echo > {here}; sleep 300; echo > late.txt; fi"
+    )
+
+
+def with_programs_in(folder: Path) -> dict[str, str]:
+    """The variable that puts `folder` among the places of programs."""
+    return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}

@@ -23,6 +23,7 @@ from tests.e2e.support import (
     turns,
     types,
     write,
+    writer,
 )
 from tests.support.repositories import git
 
@@ -37,10 +38,6 @@ LINES = "".join(f"line {number}\n" for number in range(1, 13))
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return make_place(tmp_path, {"list.txt": LINES, "other.txt": "x\n"})
-
-
-def writer(**more: object) -> dict[str, object]:
-    return {"role": "implementer", "prompt": "write", **more}
 
 
 def show(place: Place, path: str) -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 Files = Mapping[str, str | bytes | None]
@@ -81,6 +83,14 @@ def commit_on(repository: Path, parent: str, files: Files, message: str = "chang
     commit = commit_files(repository, files, message)
     git(repository, "checkout", "-q", before)
     return commit
+
+
+@contextmanager
+def shared_folder() -> Iterator[Path]:
+    """A folder that every user of the machine can enter; pytest's own are for their owner alone."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def fingerprint(root: Path) -> dict[str, str]:

@@ -143,21 +143,25 @@ class Simulation:
             self.append(RunResumed())
         if self.state.running and self._happens(self.luck.crash):
             self.crash()
-        commands = decide(self.state)
-        starts = [item for item in commands if isinstance(item, StartAttempt)]
-        for item in commands:
-            if isinstance(item, Append):
-                self.append(item.event, item.cause)
-            elif isinstance(item, Finish):
-                branch = "orchestrate/run" if item.commit else None
-                self.append(RunFinished(status=item.status, branch=branch, commit=item.commit))
-        for item in starts:
-            self.append(
-                AttemptStarted(task=item.task, attempt=item.attempt, limits=item.limits), item.cause
-            )
-        if not commands and self.state.running:
+        if self.carry_out():
+            return True
+        if self.state.running:
             self.end(self.rng.choice(sorted(self.state.running)))
             return True
+        return False
+
+    def carry_out(self) -> bool:
+        """Do what `decide` says now; False when it says to wait, or nothing."""
+        commands = decide(self.state)
+        for item in commands:
+            match item:
+                case Append():
+                    self.append(item.event, item.cause)
+                case StartAttempt(task, attempt, limits, cause):
+                    self.append(AttemptStarted(task=task, attempt=attempt, limits=limits), cause)
+                case Finish(status, commit, cause):
+                    branch = "orchestrate/run" if commit else None
+                    self.append(RunFinished(status=status, branch=branch, commit=commit), cause)
         return bool(commands)
 
     def crash(self) -> None:

@@ -223,7 +223,7 @@ async def test_alternates_are_flattened_and_follow_a_moved_target(tmp_path: Path
     head = git(origin, "rev-parse", "HEAD")
     hub = await open_hub(tmp_path, tmp_path / "clone")
     listing = hub.path / "objects" / "info" / "alternates"
-    assert listing.read_text().splitlines() == [
+    assert listing.read_text(encoding="utf-8").splitlines() == [
         str(tmp_path / "clone" / ".git" / "objects"),
         str(origin / ".git" / "objects"),
     ]
@@ -237,7 +237,7 @@ async def test_an_alternate_that_is_gone_is_one_line(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "r", {"a": "1"})
     info = top / ".git" / "objects" / "info"
     info.mkdir(exist_ok=True)
-    (info / "alternates").write_text("/no/where\n")
+    (info / "alternates").write_text("/no/where\n", encoding="utf-8")
     with pytest.raises(RepositoryError, match="/no/where"):
         await open_hub(tmp_path, top)
 

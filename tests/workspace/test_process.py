@@ -28,7 +28,10 @@ async def run(*argv: str, cwd: Path, timeout_s: float = 30, bytes_max: int = 10_
 def is_running(pid: int) -> bool:
     """Whether a process exists and is no zombie."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+        return (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0]
+            != "Z"
+        )
     except FileNotFoundError:
         return False
 
@@ -70,7 +73,7 @@ async def test_G02_a_background_child_does_not_hold_the_call(tmp_path: Path) -> 
     done = await run("sh", "-c", "sleep 300 & echo $! > pid; echo ok", cwd=tmp_path)
     assert (done.exit_status, done.output) == (0, b"ok\n")
     assert done.seconds < 5
-    await wait_gone(int((tmp_path / "pid").read_text()))
+    await wait_gone(int((tmp_path / "pid").read_text(encoding="utf-8")))
 
 
 @pytest.mark.asyncio
@@ -78,7 +81,7 @@ async def test_G06_the_time_limit_ends_the_whole_group(tmp_path: Path) -> None:
     script = "sleep 600 & echo $! > pid; wait"
     done = await run("bash", "-c", script, cwd=tmp_path, timeout_s=1)
     assert done.timed_out
-    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert not is_running(int((tmp_path / "pid").read_text(encoding="utf-8")))
 
 
 @pytest.mark.asyncio
@@ -92,7 +95,7 @@ async def test_X03_a_child_that_ignores_term_is_killed(tmp_path: Path) -> None:
     script = "trap '' TERM; echo $$ > pid; while :; do sleep 600; done"
     done = await run("bash", "-c", script, cwd=tmp_path, timeout_s=1)
     assert done.timed_out
-    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert not is_running(int((tmp_path / "pid").read_text(encoding="utf-8")))
 
 
 @pytest.mark.asyncio
@@ -114,8 +117,8 @@ async def test_S03_S07_cancelling_ends_the_group_before_the_call_returns(tmp_pat
         group.start_soon(command)
         await wait_for(tmp_path / "parent")
         group.cancel_scope.cancel()
-    assert not is_running(int((tmp_path / "parent").read_text()))
-    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert not is_running(int((tmp_path / "parent").read_text(encoding="utf-8")))
+    assert not is_running(int((tmp_path / "pid").read_text(encoding="utf-8")))
     assert not (tmp_path / "late").exists()
 
 
@@ -149,7 +152,7 @@ async def test_a_missing_program_is_127_and_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_a_file_that_is_no_program_is_126(tmp_path: Path) -> None:
-    (tmp_path / "notes").write_text("hello")
+    (tmp_path / "notes").write_text("hello", encoding="utf-8")
     done = await run("./notes", cwd=tmp_path)
     assert done.exit_status == 126
 

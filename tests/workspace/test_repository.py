@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ExitCode, InfrastructureError, RepositoryError
+from orchestrator.workspace.hub import Hub
 from orchestrator.workspace.repository import Repository
 from tests.support.repositories import (
     commit_files,
@@ -19,6 +19,7 @@ from tests.support.repositories import (
     git,
     git_succeeds,
     make_repository,
+    shared_folder,
 )
 
 
@@ -214,7 +215,7 @@ def hostile_settings(top: Path, marker: Path) -> None:
     for name in ("reference-transaction", "post-checkout", "pre-commit", "post-index-change"):
         path = top / ".git" / "hooks" / name
         path.parent.mkdir(exist_ok=True)
-        path.write_text(hook)
+        path.write_text(hook, encoding="utf-8")
         path.chmod(0o755)
     git(top, "config", "commit.gpgsign", "true")
     git(top, "config", "gpg.program", f"{top}/.git/hooks/pre-commit")
@@ -225,12 +226,12 @@ def hostile_settings(top: Path, marker: Path) -> None:
 @pytest.mark.asyncio
 async def test_W15_W16_W25_W29_nothing_but_the_branch_is_written(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "r", {"a": "1\n", "b": "1\n"})
-    (top / "a").write_text("stashed\n")
+    (top / "a").write_text("stashed\n", encoding="utf-8")
     git(top, "stash")
-    (top / "a").write_text("staged\n")
+    (top / "a").write_text("staged\n", encoding="utf-8")
     git(top, "add", "a")
-    (top / "b").write_text("unstaged\n")
-    (top / "new").write_text("untracked\n")
+    (top / "b").write_text("unstaged\n", encoding="utf-8")
+    (top / "new").write_text("untracked\n", encoding="utf-8")
     hostile_settings(top, tmp_path / "marker")
     base = git(top, "rev-parse", "HEAD")
     before = fingerprint(top)
@@ -248,19 +249,23 @@ async def test_W15_W16_W25_W29_nothing_but_the_branch_is_written(tmp_path: Path)
 
 @pytest.mark.asyncio
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can write as another user")
-async def test_root_writes_as_the_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    top = make_repository(tmp_path / "r", {"a": "1"})
-    subprocess.run(["chown", "-R", "65534:65534", top], check=True)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(folder.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
-    config = tmp_path / "config"
-    config.write_text(f"[safe]\n\tdirectory = {top}\n")
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
-    repository = await Repository.open(top)
-    await repository.create_branch("r1", await repository.resolve("HEAD"))
-    ref = top / ".git" / "refs" / "heads" / "orchestrate" / "r1"
-    assert ref.stat().st_uid == 65534
-    assert ref.parent.stat().st_uid == 65534
+async def test_root_writes_as_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    with shared_folder() as place:
+        top = make_repository(place / "r", {"a": "1"})
+        subprocess.run(["chown", "-R", "65534:65534", top], check=True)
+        config = place / "config"
+        config.write_text(f"[safe]\n\tdirectory = {top}\n", encoding="utf-8")
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+        repository = await Repository.open(top)
+        hub = await Hub.open(place / "hub.git", repository)
+        base = await repository.resolve("HEAD")
+        commit = await hub.commit(await hub.tree_of(base), (base,), message="m", date=1)
+        await hub.send(repository, commit)
+        await repository.create_branch("r1", commit)
+        owners = {path.lstat().st_uid for path in top.rglob("*")}
+        assert owners == {65534}
+        assert (top / ".git" / "refs" / "heads" / "orchestrate" / "r1").exists()
+        assert len(list((top / ".git" / "objects" / "pack").glob("*.pack"))) == 1
 
 
 @pytest.mark.asyncio
@@ -296,6 +301,6 @@ def test_M16_an_old_or_missing_git_is_one_line(tmp_path: Path) -> None:
 
     assert says() == "git: not found on PATH; install git 2.38 or newer\n"
     sh = shutil.which("sh")
-    fake.write_text(f"#!{sh}\necho git version 2.34.1\n")
+    fake.write_text(f"#!{sh}\necho git version 2.34.1\n", encoding="utf-8")
     fake.chmod(0o755)
     assert "2.34.1, but 2.38 or newer" in says()

@@ -70,8 +70,8 @@ async def bench(
     hub = await Hub.open(tmp_path / "state" / "hub.git", await Repository.open(top))
     trees = tmp_path / "state" / "trees"
     workspaces = Workspaces(hub, trees, NoSandbox(), env={}, tool_path=["/usr/bin", "/bin"])
-    async with workspaces.open("t", git(top, "rev-parse", "HEAD")) as workspace:
-        yield Bench(workspace, trees / "t" / "tree", top, hub.path)
+    async with workspaces.open("task", git(top, "rev-parse", "HEAD")) as workspace:
+        yield Bench(workspace, trees / "task" / "tree", top, hub.path)
 
 
 @pytest.mark.asyncio
@@ -206,7 +206,7 @@ async def test_nested_repositories_are_refused_before_git_looks(tmp_path: Path, 
         marker = tmp_path / "marker"
         nested = make_repository(b.tree / "nested", {"f": "1"})
         program = tmp_path / "program"
-        program.write_text(f"#!/bin/sh\ntouch {marker}\n")
+        program.write_text(f"#!/bin/sh\ntouch {marker}\n", encoding="utf-8")
         program.chmod(0o755)
         git(nested, "config", "core.fsmonitor", str(program))
         git(nested, "config", "filter.x.clean", str(program))
@@ -222,7 +222,7 @@ async def test_nested_repositories_are_refused_before_git_looks(tmp_path: Path, 
 async def test_Z10_a_git_file_that_points_elsewhere_has_no_say(tmp_path: Path) -> None:
     async with bench(tmp_path) as b:
         other = make_repository(tmp_path / "other", {"f": "1"})
-        (b.tree / ".git").write_text(f"gitdir: {other}/.git\n")
+        (b.tree / ".git").write_text(f"gitdir: {other}/.git\n", encoding="utf-8")
         (problem,) = await b.problems()
         assert problem.startswith(".git: ")
         (b.tree / ".git").unlink()
@@ -321,13 +321,13 @@ async def test_submodules_cannot_be_added_or_changed(tmp_path: Path) -> None:
     hub = await Hub.open(tmp_path / "state" / "hub.git", await Repository.open(top))
     trees = tmp_path / "trees"
     workspaces = Workspaces(hub, trees, NoSandbox(), env={}, tool_path=["/usr/bin"])
-    async with workspaces.open("t", git(top, "rev-parse", "HEAD")) as workspace:
-        write_files(trees / "t" / "tree", {"a.py": "x = 2\n"})
+    async with workspaces.open("task", git(top, "rev-parse", "HEAD")) as workspace:
+        write_files(trees / "task" / "tree", {"a.py": "x = 2\n"})
         kept = await workspace.seal(message="m", date=DATE, writes=None, protect=())
         assert isinstance(kept, Sealed)
         assert kept.changed == ("a.py",)
-        (trees / "t" / "tree" / "sub").rmdir()
-        write_files(trees / "t" / "tree", {"sub": "a file now\n"})
+        (trees / "task" / "tree" / "sub").rmdir()
+        write_files(trees / "task" / "tree", {"sub": "a file now\n"})
         result = await workspace.seal(message="m", date=DATE, writes=None, protect=())
         assert isinstance(result, SealRefused)
         assert "submodule" in result.problems[0]
@@ -375,7 +375,7 @@ async def test_work_goes_on_from_another_tree_on_the_same_parent(tmp_path: Path)
     before = commit_on(top, parent, {"a.py": "x = 2\n", "more": "1"})
     hub = await Hub.open(tmp_path / "state" / "hub.git", await Repository.open(top))
     workspaces = Workspaces(hub, tmp_path / "trees", NoSandbox(), env={}, tool_path=["/usr/bin"])
-    async with workspaces.open("t", parent, tree_from=before) as workspace:
+    async with workspaces.open("task", parent, tree_from=before) as workspace:
         assert await workspace.read("more", bytes_max=10) == b"1"
         sealed = await workspace.seal(message="m", date=DATE, writes=None, protect=())
         assert isinstance(sealed, Sealed)
@@ -391,6 +391,6 @@ async def test_an_unknown_commit_is_an_infrastructure_error(tmp_path: Path) -> N
     workspaces = Workspaces(hub, tmp_path / "trees", NoSandbox(), env={}, tool_path=["/usr/bin"])
     for commit in ("1" * 40, "HEAD"):
         with pytest.raises(InfrastructureError):
-            async with workspaces.open("t", commit):
+            async with workspaces.open("task", commit):
                 pass
-    assert not (tmp_path / "trees" / "t").exists()
+    assert not (tmp_path / "trees" / "task").exists()

@@ -26,6 +26,7 @@ from tests.support.repositories import (
     git,
     git_succeeds,
     make_repository,
+    shared_folder,
 )
 
 START: Files = {"a.py": "x = 1\n", "src/b.py": "y = 2\n"}
@@ -66,10 +67,10 @@ async def test_W07_many_open_and_seal_at_once(tmp_path: Path) -> None:
 @pytest.mark.asyncio
 async def test_W03_W15_the_target_is_as_it_was(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "target", START)
-    (top / "a.py").write_text("the user's own edit\n")
+    (top / "a.py").write_text("the user's own edit\n", encoding="utf-8")
     before = fingerprint(top)
     workspaces = await workspaces_on(tmp_path, top)
-    async with workspaces.open("t", git(top, "rev-parse", "HEAD")) as workspace:
+    async with workspaces.open("task", git(top, "rev-parse", "HEAD")) as workspace:
         assert await workspace.read("a.py", bytes_max=100) == b"x = 1\n"
         await workspace.run(
             ["sh", "-c", "git add -A; git commit -qm x; git stash; git config core.bare true"],
@@ -85,14 +86,14 @@ async def test_W03_W15_the_target_is_as_it_was(tmp_path: Path) -> None:
 async def test_W11_what_a_killed_run_left_is_out_of_the_way(tmp_path: Path) -> None:
     top = make_repository(tmp_path / "target", START)
     workspaces = await workspaces_on(tmp_path, top)
-    left = tmp_path / "state" / "trees" / "t"
+    left = tmp_path / "state" / "trees" / "task"
     (left / "tree" / "deep").mkdir(parents=True)
-    (left / "tree" / "a.py").write_text("half done\n")
+    (left / "tree" / "a.py").write_text("half done\n", encoding="utf-8")
     (left / "git").mkdir()
     (left / "git" / "index.lock").touch()
     (left / "tree" / "deep").chmod(0)
     for _ in range(2):
-        async with workspaces.open("t", git(top, "rev-parse", "HEAD")) as workspace:
+        async with workspaces.open("task", git(top, "rev-parse", "HEAD")) as workspace:
             assert [entry.path for entry in await workspace.files()] == ["a.py", "src/b.py"]
             assert await workspace.read("a.py", bytes_max=100) == b"x = 1\n"
     assert os.listdir(tmp_path / "state" / "trees" / ".trash") == []
@@ -105,7 +106,7 @@ async def test_S07_a_cancelled_block_removes_its_folder(tmp_path: Path) -> None:
     ready = anyio.Event()
 
     async def attempt() -> None:
-        async with workspaces.open("t", git(top, "rev-parse", "HEAD")) as workspace:
+        async with workspaces.open("task", git(top, "rev-parse", "HEAD")) as workspace:
             ready.set()
             await workspace.run(["sleep", "300"], timeout_s=300, output_bytes_max=100)
 
@@ -133,7 +134,7 @@ async def test_any_commit_of_hub_or_target_can_be_opened(tmp_path: Path) -> None
     base = git(top, "rev-parse", "HEAD")
     other = commit_on(top, base, {"a.py": None, "new": "1"})
     workspaces = await workspaces_on(tmp_path, top)
-    async with workspaces.open("t", other) as workspace:
+    async with workspaces.open("task", other) as workspace:
         assert [entry.path for entry in await workspace.files()] == ["new", "src/b.py"]
 
 
@@ -147,7 +148,7 @@ async def test_W20_W21_submodules_and_filters_without_their_programs(tmp_path: P
     git(top, "config", "filter.lfs.smudge", "no-such-program")
     git(top, "config", "filter.lfs.required", "true")
     workspaces = await workspaces_on(tmp_path, top)
-    async with workspaces.open("t", git(top, "rev-parse", "HEAD")) as workspace:
+    async with workspaces.open("task", git(top, "rev-parse", "HEAD")) as workspace:
         assert await workspace.read("x.bin", bytes_max=100) == pointer.encode()
         sealed = await workspace.seal(message="m", date=1, writes=None, protect=())
         assert isinstance(sealed, Sealed)
@@ -159,7 +160,7 @@ async def test_W20_W21_submodules_and_filters_without_their_programs(tmp_path: P
 async def test_odd_places(tmp_path: Path, name: str) -> None:
     top = make_repository(tmp_path / name / "target", START)
     workspaces = await workspaces_on(tmp_path / name, top)
-    async with workspaces.open("t", git(top, "rev-parse", "HEAD")) as workspace:
+    async with workspaces.open("task", git(top, "rev-parse", "HEAD")) as workspace:
         await workspace.write("new", b"1")
         sealed = await workspace.seal(message="m", date=1, writes=None, protect=())
         assert isinstance(sealed, Sealed)
@@ -182,7 +183,7 @@ async def main(work):
     for mode in ("off", "auto"):
         sandbox = await choose_sandbox(mode)
         made = Workspaces(hub, work / "trees", sandbox, env={}, tool_path=["/usr/bin", "/bin"])
-        async with made.open("t", git(top, "rev-parse", "HEAD")) as workspace:
+        async with made.open("task", git(top, "rev-parse", "HEAD")) as workspace:
             script = "echo 2 > a; mkdir -p d/e; id -u; chmod 000 d/e d"
             done = await workspace.run(["sh", "-c", script], timeout_s=30, output_bytes_max=1000)
             refused = await workspace.seal(message="m", date=1, writes=None, protect=())
@@ -199,33 +200,34 @@ anyio.run(main, Path(sys.argv[1]))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_the_whole_path_as_an_ordinary_user(tmp_path: Path) -> None:
+def test_the_whole_path_as_an_ordinary_user() -> None:
     """Run apart from root: what root may read and remove, others must first be able to."""
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
-    work, code, root = tmp_path / "work", tmp_path / "code", Path(__file__).parents[2]
-    work.mkdir()
-    os.chown(work, 65534, 65534)
-    shutil.copytree(root / "orchestrator", code / "orchestrator")
-    shutil.copytree(root / "tests" / "support", code / "tests" / "support")
     python = shutil.which(f"python3.{sys.version_info[1]}", path="/usr/bin:/usr/local/bin")
     packages = next(path for path in sys.path if path.endswith("site-packages"))
+    root = Path(__file__).parents[2]
+    with shared_folder() as place:
+        work, code = place / "work", place / "code"
+        work.mkdir()
+        os.chown(work, 65534, 65534)
+        shutil.copytree(root / "orchestrator", code / "orchestrator")
+        shutil.copytree(root / "tests" / "support", code / "tests" / "support")
 
-    def as_user(*args: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [python or "", *args],
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{code}:{packages}"},
-            cwd=work,
-            capture_output=True,
-            text=True,
-            user=65534,
-            group=65534,
-            extra_groups=[],
-        )
+        def as_user(*args: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run(
+                [python or "", *args],
+                env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{code}:{packages}"},
+                cwd=work,
+                capture_output=True,
+                text=True,
+                user=65534,
+                group=65534,
+                extra_groups=[],
+            )
 
-    if python is None or as_user("-c", "import anyio, git, pydantic, pathspec").returncode != 0:
-        pytest.skip("Python and the libraries are not installed for everybody")
-    done = as_user("-c", ORDINARY_USER, str(work))
+        imports = "import anyio, git, pydantic, pathspec"
+        if python is None or as_user("-c", imports).returncode != 0:
+            pytest.skip("Python and the libraries are not installed for everybody")
+        done = as_user("-c", ORDINARY_USER, str(work))
     assert done.stderr == ""
     names = ["none"] + (["bubblewrap"] if find_bubblewrap() else ["none"])
     refused = "65534 d: Permission denied; make the folder readable or delete it ('a',)"
