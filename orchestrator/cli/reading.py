@@ -34,8 +34,8 @@ def read_files(
     """Read the plan, the roles and the script.
 
     target: top of the target's checkout, whose roles count too. roles: a folder of role files.
-    model: the model of every role, in place of its own. note is told what was left alone.
-    Raises `PlanError` with the faults of all files.
+    model: stands in for the plan's `defaults.model`. note is told what was left alone. Raises
+    `PlanError` with the faults of all files.
     """
     faults: list[Fault] = []
     known: dict[str, Role] = {}
@@ -46,15 +46,13 @@ def read_files(
     except PlanError as error:
         faults.extend(error.faults)
         known = load_roles(role_sources(bundled=builtin("roles")))
-    if model is not None:
-        known = {name: role.model_copy(update={"model": model}) for name, role in known.items()}
     try:
         if scripted is not None:
             load_script(scripted)
     except PlanError as error:
         faults.extend(error.faults)
     try:
-        loaded = load_plan(plan, known)
+        loaded = load_plan(plan, known, model=model)
     except PlanError as error:
         faults.extend(error.faults)
     if faults or loaded is None:

@@ -194,7 +194,7 @@ async def _interrupts(engine: Engine) -> AsyncIterator[Sequence[int]]:
             started.set()
             async for number in signals:
                 if not caught:
-                    note(f"{number.name}: ending the agents; their work so far is kept")
+                    note(f"{number.name}: ending the agents; what has finished is kept")
                 caught.append(int(number))
                 engine.interrupt(number.name)
 

@@ -108,7 +108,7 @@ def with_integration(plan: Plan, roles: Mapping[str, Role]) -> Plan:
     sinks = graphs.writing_sinks(graph, by_id, roles)
     needed = len(sinks) > 1 or any(_falls_short(by_id[sink], tasks, plan) for sink in sinks)
     if needed and INTEGRATE not in by_id:
-        tasks.append(Task(id=INTEGRATE, needs=sinks, gates=plan.gates))
+        tasks.append(Task(id=INTEGRATE, needs=sinks, gates=plan.gates, env=plan.env))
     return plan.model_copy(update={"tasks": tuple(tasks)})
 
 

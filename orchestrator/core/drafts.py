@@ -25,6 +25,7 @@ from orchestrator.core.lenient import (
     Listed,
     Number,
     OneLine,
+    Patterns,
     Text,
     Word,
     Words,
@@ -126,7 +127,7 @@ class PlanDraft(Draft):
     """Files that every agent gets in its prompt."""
     env: Environment = {}
     """Variables for all commands."""
-    protect: Words | None = None
+    protect: Patterns | None = None
     """Gitignore patterns that tasks change only when their `writes` says so."""
     gates: GateDrafts = ()
     """Commands that must succeed on the merged result."""
@@ -158,7 +159,7 @@ class Amendment(Draft):
     id: Id
     """The task."""
     prompt: Text | None = None
-    writes: Words | None = None
+    writes: Patterns | None = None
     """Gitignore patterns it may change."""
     gates: GateDrafts | None = None
     """Commands that must succeed on its result, in place of those it has."""
@@ -206,7 +207,7 @@ def _limits(draft: TaskBudgetDraft | None) -> Limits:
 def resolve_task(draft: TaskDraft, settings: PlanSettings, roles: Mapping[str, Role]) -> Task:
     """The complete task: what the draft leaves out comes from the plan, then from its role.
 
-    A model: the task's, the plan's for its role, the role's, the plan's for all. Limits: the
+    A model: the task's, the plan's for its role, the plan's for all, the role's. Limits: the
     task's, the plan's, the role's, one by one. An unknown role gives nothing here; that it is
     unknown is for `checks` to say. Needs keep the draft's order, without repeats.
     """
@@ -216,7 +217,7 @@ def resolve_task(draft: TaskDraft, settings: PlanSettings, roles: Mapping[str, R
     model = draft.model
     if draft.role is not None:
         of_role = role.model if role is not None else None
-        model = model or defaults.role_models.get(draft.role) or of_role or defaults.model
+        model = model or defaults.role_models.get(draft.role) or defaults.model or of_role
     return Task(
         id=draft.id,
         role=draft.role,

@@ -34,6 +34,11 @@ Path = tuple[str | int, ...]
 PROBLEMS_MAX = 100
 """After so many problems of one mapping or list the rest of it is not looked at."""
 
+STARS_MAX = 2
+"""Most `*` between two slashes of a pattern."""
+PATTERN_STARS_MAX = 12
+"""Most `*` of a pattern, those of `**` counted singly."""
+
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*([smh]?)")
 _UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TASK_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
@@ -251,6 +256,21 @@ Text = Annotated[str, Field(max_length=100_000), AfterValidator(_without_nul)]
 OneLine = AfterValidator(_one_line)
 Word = Annotated[str, Field(min_length=1, max_length=1_000), OneLine]
 """A name, a path or a pattern; reports print it as it is."""
+
+
+def _cheap_to_match(pattern: str) -> str:
+    """Refuse a pattern whose matching takes for ever: each `*` multiplies the ways to try."""
+    parts = [part for part in pattern.split("/") if part != "**"]
+    if any(len(re.findall(r"\*+", part)) > STARS_MAX for part in parts):
+        raise predicate(f"must have at most {STARS_MAX} `*` between two slashes")
+    if pattern.count("*") > PATTERN_STARS_MAX:
+        raise predicate(f"must have at most {PATTERN_STARS_MAX} `*`")
+    return pattern
+
+
+Pattern = Annotated[Word, AfterValidator(_cheap_to_match)]
+"""A gitignore pattern."""
+Patterns = Annotated[tuple[Pattern, ...], Field(max_length=1_000), at_most(1_000), Listed]
 Words = Annotated[tuple[Word, ...], Field(max_length=1_000), at_most(1_000), Listed]
 Id = Annotated[TaskId, BeforeValidator(_task_id)]
 Ids = Annotated[tuple[Id, ...], Field(max_length=10_000), at_most(10_000), Listed]

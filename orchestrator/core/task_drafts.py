@@ -33,6 +33,7 @@ from orchestrator.core.lenient import (
     Listed,
     Number,
     OneLine,
+    Patterns,
     Scalar,
     Text,
     Word,
@@ -173,7 +174,7 @@ class TaskDraft(Draft):
     """What to do, complete in itself: the agent sees nothing else of this conversation."""
     needs: Ids = ()
     """Ids of the tasks whose results it builds on."""
-    writes: Words | None = None
+    writes: Patterns | None = None
     """Gitignore patterns it may change; left out, everything but tests and their configuration."""
     context: Words = ()
     """Files of the repository that are put into its prompt."""

@@ -131,8 +131,9 @@ class Engine:
     def _show(self, observer: Observer, stored: StoredEvent) -> None:
         try:
             observer(stored, self.state)
-        except Exception:  # an observer must not be able to harm the run
-            log.exception("an observer failed and is not asked again")
+        except Exception as error:  # an observer must not be able to harm the run
+            log.warning("an observer failed and is not asked again: %r", error)
+            log.debug("its traceback", exc_info=True)
             self._observers.remove(observer)
 
     async def _carry_out(self, commands: Sequence[Command], attempts: TaskGroup) -> None:

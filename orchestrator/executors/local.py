@@ -16,6 +16,7 @@ from orchestrator.spec import AttemptOutcome, AttemptSpec
 Perform = Callable[[AttemptSpec], Awaitable[AttemptOutcome]]
 """Carries out one attempt; raises when infrastructure fails."""
 
+ERROR_CHARS = 4_000
 TRACE_CHARS = 4_000
 """Characters of an unexpected error's trace that are kept as evidence."""
 
@@ -35,10 +36,10 @@ class LocalExecutor:
         except DiskFullError:
             raise
         except OrchestratorError as error:
-            return _lost(str(error))
+            return _lost(str(error)[:ERROR_CHARS])
         except Exception as error:  # noqa: BLE001 - a fault of one attempt must not end the others
             trace = "".join(traceback.format_exception(error))
-            return _lost(f"internal error: {error!r}\n{trace[-TRACE_CHARS:]}")
+            return _lost(f"internal error: {repr(error)[:ERROR_CHARS]}\n{trace[-TRACE_CHARS:]}")
 
 
 def _lost(why: str) -> AttemptOutcome:

@@ -15,7 +15,7 @@ TAIL_CHARS = 4_000
 """Characters of a gate's output that travel with its record."""
 COMMAND_CHARS = 500
 
-BASH = ("bash", "-e", "-o", "pipefail", "-c")
+BASH = ("bash", "-e", "-c")
 """What runs a command that is text."""
 
 _SAID = {

@@ -64,8 +64,10 @@ class LoadedPlan:
     """As the user gave it."""
 
 
-def load_plan(path: Path, roles: Mapping[str, Role]) -> LoadedPlan:
+def load_plan(path: Path, roles: Mapping[str, Role], *, model: str | None = None) -> LoadedPlan:
     """Read and check a plan file against the roles there are.
+
+    `model`: stands in for the plan's `defaults.model`.
 
     Raises `PlanError` with every fault that can be found, in line order: what is wrong with the
     form of some tasks does not hide that others need tasks which do not exist.
@@ -77,6 +79,9 @@ def load_plan(path: Path, roles: Mapping[str, Role]) -> LoadedPlan:
     except ValidationError as error:
         faults = [*faults_of(error, document), *_faults_besides(document, roles)]
         raise PlanError(sorted(faults, key=_place_in_file)) from None
+    if model is not None:
+        defaults = draft.defaults.model_copy(update={"model": model})
+        draft = draft.model_copy(update={"defaults": defaults})
     plan = with_integration(resolve_plan(draft, roles), roles)
     tasks = {task.id: task for task in plan.tasks}
     problems = check_plan(plan, roles)

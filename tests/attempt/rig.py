@@ -27,6 +27,7 @@ from tests.support.repositories import Files, git, make_repository
 
 RUN = "r1"
 DATE = 1_700_000_777
+TRAILERS = f"Orchestrate-Run: {RUN}\nOrchestrate-Task: work\nOrchestrate-Attempt: 1\n"
 START: Files = {"a.py": "x = 1\n", "docs/n.md": "one\ntwo\nthree\n", "tests/test_a.py": "ok\n"}
 
 Turn = Mapping[str, JsonValue]

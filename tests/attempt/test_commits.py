@@ -15,10 +15,9 @@ from orchestrator.core.plan import Task
 from orchestrator.core.products import Change
 from orchestrator.core.roles import Limits
 from orchestrator.spec import AttemptSpec, Input
-from tests.attempt.rig import IMPLEMENTER, Rig, bash, submit, turn
+from tests.attempt.rig import IMPLEMENTER, TRAILERS, Rig, bash, submit, turn
 from tests.support.repositories import git
 
-TRAILERS = "Orchestrate-Run: r1\nOrchestrate-Task: work\nOrchestrate-Attempt: 1\n"
 FORGED = "Orchestrate-Run: other"
 
 HOSTILE = (

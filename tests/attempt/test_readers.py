@@ -21,7 +21,7 @@ from tests.attempt.rig import (
     gate,
     turn,
 )
-from tests.support.repositories import commit_on, git
+from tests.support.repositories import Files, commit_on, git
 
 GRAPH = GraphView(
     settings=PlanSettings(),
@@ -83,7 +83,7 @@ async def test_a_report_hands_on_the_merge_of_its_needs(tmp_path: Path) -> None:
 
 @pytest.mark.asyncio
 async def test_claims_that_do_not_hold_go_back_all_at_once(tmp_path: Path) -> None:
-    files = {
+    files: Files = {
         "a.py": "x = 1\n",
         "f.txt": "one\x0cstill one\ntwo\u2028still two\n",
         "l1": b"caf\xe9\n",

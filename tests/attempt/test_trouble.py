@@ -10,6 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from pydantic import JsonValue
 
 from orchestrator.errors import DiskFullError
 from orchestrator.messages import Message, Reply, Request, ToolUse
@@ -18,7 +19,7 @@ from orchestrator.spec import AttemptOutcome
 from tests.attempt.rig import EXPLORER, IMPLEMENTER, Rig, Watched, bash, call, gate, submit, turn
 from tests.support.repositories import commit_on
 
-USAGE = {"input_tokens": 100, "output_tokens": 10, "usd": 0.5}
+USAGE: JsonValue = {"input_tokens": 100, "output_tokens": 10, "usd": 0.5}
 
 
 @dataclass(slots=True)

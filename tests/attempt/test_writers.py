@@ -1,4 +1,4 @@
-"""Attempts of roles that write: what becomes a commit, what goes back to the agent, what is kept."""
+"""Attempts of roles that write: what becomes a commit, what goes back, what is kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 
 from orchestrator.core.roles import Limits
-from tests.attempt.rig import DATE, IMPLEMENTER, RUN, Rig, bash, call, gate, submit, turn
+from tests.attempt.rig import (
+    DATE,
+    IMPLEMENTER,
+    RUN,
+    TRAILERS,
+    Rig,
+    bash,
+    call,
+    gate,
+    submit,
+    turn,
+)
 from tests.support.repositories import commit_on, git
 
 
@@ -32,8 +43,7 @@ async def test_a_change_becomes_a_commit_of_the_harness(tmp_path: Path) -> None:
         *["orchestrate@localhost"] * 2,
         *[str(DATE)] * 2,
         "work: Add y",
-        "Because x needs it.\n\n"
-        f"Orchestrate-Run: {RUN}\nOrchestrate-Task: work\nOrchestrate-Attempt: 1\n",
+        f"Because x needs it.\n\n{TRAILERS}",
     ]
     assert rig.shown(commit, "new.py") == "y = 2"
     assert [(record.name, record.outcome, record.tree) for record in outcome.gates] == [

@@ -25,7 +25,7 @@ from orchestrator.errors import (
     RepositoryError,
     WorkspaceError,
 )
-from orchestrator.executors.local import TRACE_CHARS, LocalExecutor
+from orchestrator.executors.local import ERROR_CHARS, TRACE_CHARS, LocalExecutor
 from orchestrator.ports import Executor
 from orchestrator.spec import AttemptOutcome, AttemptSpec, Input
 
@@ -174,7 +174,7 @@ async def test_evidence_of_an_error_is_capped_and_can_be_stored(make: Make) -> N
     huge = await make(fails(ValueError("x\udcff" * 100_000))).run(SPEC)
     assert huge.status == "lost"
     assert AttemptOutcome.model_validate_json(huge.model_dump_json()) == huge
-    assert len(huge.evidence) <= 20 * TRACE_CHARS
+    assert len(huge.evidence) <= 6 * (ERROR_CHARS + TRACE_CHARS)  # `\\udcff` for one character
     odd = await make(fails(WorkspaceError("caf\udce9: gone"))).run(SPEC)
     assert (odd.status, odd.evidence) == ("lost", "caf\\udce9: gone")
 

@@ -66,14 +66,20 @@ class Story(Simulation):
         """Ids of the tasks that would start now, in order."""
         return [item.task for item in decide(self.state) if isinstance(item, StartAttempt)]
 
-    def succeed(self, *keys: str, product: Product | None = None, usd: float = 0) -> None:
+    def succeed(
+        self,
+        *keys: str,
+        product: Product | None = None,
+        usd: float = 0,
+        commit: str | None = None,
+    ) -> None:
         """Let running attempts succeed, one after the other, without starting others between."""
         for key in keys:
             self.append(
                 AttemptSucceeded(
                     task=key,
                     attempt=self._attempt(key),
-                    commit=object_id(key),
+                    commit=commit or object_id(key),
                     tree=object_id(f"tree of {key}"),
                     product=product or Change(summary=f"{key} done"),
                     usage=Usage(usd=usd),
@@ -107,9 +113,7 @@ class Story(Simulation):
     def lose(self, key: str, interrupted: bool = False) -> None:
         """Let infrastructure fail under a running attempt."""
         self.append(
-            AttemptLost(
-                task=key, attempt=self._attempt(key), why="disk", interrupted=interrupted
-            )
+            AttemptLost(task=key, attempt=self._attempt(key), why="disk", interrupted=interrupted)
         )
         self.go()
 

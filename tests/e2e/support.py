@@ -14,7 +14,6 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -173,16 +172,15 @@ def finished(process: subprocess.Popen[bytes]) -> Result:
     return Result(process.returncode, out.decode(), err.decode())
 
 
-@contextmanager
-def meeting_point(path: Path) -> Iterator[Path]:
-    """A named pipe that a command of an agent writes to, to say that it has got there.
+def meeting_point(path: Path) -> Path:
+    """Make a named pipe that a command of an agent writes to, to say that it has got there.
 
-    Gives `path`. It lies in a folder of programs, which is the one place outside the workspace that
-    sandboxed commands see; wait with `met`.
+    It lies in a folder of programs: the one place outside the workspace that sandboxed commands
+    see. Wait with `met`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     os.mkfifo(path)
-    yield path
+    return path
 
 
 def met(path: Path, process: subprocess.Popen[bytes], times: int = 1) -> None:

@@ -15,6 +15,8 @@ from tests.cli.program import Result, orchestrate
 from tests.e2e.support import Place, changes, killed, of_task, snapshot, types
 from tests.support.repositories import git
 
+pytestmark = pytest.mark.timeout(180)
+
 RECORDS = 25
 """Records of an uninterrupted demo, counted by hand: the run starts and ends (2); the plan, the
 planner task and its patch (3); ten attempts that start and end (20): three explorers, filter, docs,

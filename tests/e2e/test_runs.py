@@ -125,7 +125,10 @@ def test_the_same_failure_twice_ends_the_replanning_before_its_budget(place: Pla
     last = json_lines(result)[-1]
     assert (last["status"], last["branch"], last["commit"]) == ("failed", None, None)
     assert last["tasks"] == {
-        **{"w": "succeeded", "check": "failed", "replan-1": "succeeded", "fix": "succeeded"}
+        "w": "succeeded",
+        "check": "failed",
+        "replan-1": "succeeded",
+        "fix": "succeeded",
     }
     assert place.branches() == {}
 
@@ -203,9 +206,10 @@ def test_independent_writers_give_the_same_tree_whatever_the_options(
     assert tree.split() == ["a.txt", "b.txt", "c.txt", "list.txt", "other.txt"]
     assert place.left_behind() == []
     events = place.events()
-    started, (off, _) = events[0], (options[-1] == "off", None)
+    started = events[0]
     assert isinstance(started, RunStarted)
-    assert (started.sandbox == "none") >= off
+    if options[-1] == "off":
+        assert started.sandbox == "none"
     assert ("sandbox: none" in result.err) == (started.sandbox == "none")
     if options[0] == "--workers":
         order = [kind for kind in (event.type for event in events) if kind.startswith("Attempt")]

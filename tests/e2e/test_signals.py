@@ -43,7 +43,7 @@ def stopping(place: Place, here: Path) -> list[str]:
 
 
 def assert_whole(place: Place) -> None:
-    """The run has ended well, and no file is there that an interrupted command had still to make."""
+    """The run has ended well, without the file that interrupted commands had still to make."""
     names = git(place.repository, "ls-tree", "--name-only", place.branches()[place.id])
     assert names.split() == ["a.txt", "b.txt", "x.txt"]
     assert place.left_behind() == []
@@ -57,13 +57,13 @@ def assert_whole(place: Place) -> None:
 def test_S03_a_signal_ends_all_commands_and_the_run_can_go_on(
     place: Place, numbers: list[signal.Signals], code: int, sandbox: str
 ) -> None:
-    with meeting_point(place.repository.parent / "bin" / "here") as here:
-        process = place.start(*stopping(place, here), "--sandbox", sandbox)
-        met(here, process, times=2)
-        for number in numbers:
-            process.send_signal(number)
-        result = finished(process)
-        here.unlink()
+    here = meeting_point(place.repository.parent / "bin" / "here")
+    process = place.start(*stopping(place, here), "--sandbox", sandbox)
+    met(here, process, times=2)
+    for number in numbers:
+        process.send_signal(number)
+    result = finished(process)
+    here.unlink()
     assert result.code == code, result.err
     assert f"orchestrate resume {place.id}" in result.err.splitlines()[-1]
     assert "Traceback" not in result.err
@@ -77,18 +77,18 @@ def test_S03_a_signal_ends_all_commands_and_the_run_can_go_on(
 
 
 def test_D03_the_second_who_wants_a_run_is_sent_away(place: Place) -> None:
-    with meeting_point(place.repository.parent / "bin" / "here") as here:
-        first = place.start(*stopping(place, here))
-        met(here, first, times=2)
-        beside = place.run("resume")
-        first.kill()
-        finished(first)
-        second = place.start("resume")
-        met(here, second, times=2)
-        third = place.run("resume")
-        second.send_signal(signal.SIGTERM)
-        assert finished(second).code == 143
-        here.unlink()
+    here = meeting_point(place.repository.parent / "bin" / "here")
+    first = place.start(*stopping(place, here))
+    met(here, first, times=2)
+    beside = place.run("resume")
+    first.kill()
+    finished(first)
+    second = place.start("resume")
+    met(here, second, times=2)
+    third = place.run("resume")
+    second.send_signal(signal.SIGTERM)
+    assert finished(second).code == 143
+    here.unlink()
     for refused, holder in ((beside, first), (third, second)):
         assert (refused.code, refused.out) == (5, ""), refused.err
         assert refused.err.startswith(f"run {place.id} is being run by process {holder.pid} on ")

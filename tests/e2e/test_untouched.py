@@ -18,8 +18,8 @@ from tests.e2e.support import (
     changes,
     finished,
     make_place,
-    met,
     meeting_point,
+    met,
     refs,
     snapshot,
     turns,
@@ -151,17 +151,17 @@ def test_W15_W25_after_a_run_that_fails(place: Place) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_W15_W25_after_a_run_that_is_interrupted(place: Place, number: signal.Signals) -> None:
-    with meeting_point(place.repository.parent / "bin" / "here") as here:
-        words = place.plan({"w": writer()}, {"w": [*WRITE[:2], *turns(wait_at(here)), WRITE[2]]})
-        before = Before(place)
-        process = place.start(*words, **with_programs_in(here.parent))
-        met(here, process)
-        before.assert_unchanged({place.id: before.head})
-        process.send_signal(number)
-        finished(process)
-        before.assert_unchanged({place.id: before.head})
-        here.unlink()
-        resumed = place.run("resume")
+    here = meeting_point(place.repository.parent / "bin" / "here")
+    words = place.plan({"w": writer()}, {"w": [*WRITE[:2], *turns(wait_at(here)), WRITE[2]]})
+    before = Before(place)
+    process = place.start(*words, **with_programs_in(here.parent))
+    met(here, process)
+    before.assert_unchanged({place.id: before.head})
+    process.send_signal(number)
+    finished(process)
+    before.assert_unchanged({place.id: before.head})
+    here.unlink()
+    resumed = place.run("resume")
     assert resumed.code == 0, resumed.err
     before.assert_unchanged({place.id: place.branches()[place.id]})
     assert place.left_behind() == []

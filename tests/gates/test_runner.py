@@ -66,13 +66,12 @@ async def test_G01_G09_a_runner_that_fails_or_finds_no_tests_is_red_behind_tail(
 ) -> None:
     tests = {"test_a.py": "def test_a():\n    assert 1 == 2\n", "empty/nothing.py": "\n"}
     rig = await Rig.make(tmp_path, tests)
-    quick = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    program = "python3 -P -m pytest -q -p no:cacheprovider"
+    program = "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 python3 -P -m pytest -q -p no:cacheprovider"
     if (await rig.one(gate("python3 -c 'import pytest'"))).outcome != "passed":
         pytest.skip("the PATH's python3 has no pytest")
-    failing = await rig.one(gate(f"{program} test_a.py | tail -1", **quick))
+    failing = await rig.one(gate(f"{program} test_a.py | tail -1"))
     assert (failing.outcome, failing.exit_status) == ("failed", 1)
-    nothing = await rig.one(gate(f"{program} empty | tail -1", **quick))
+    nothing = await rig.one(gate(f"{program} empty | tail -1"))
     assert (nothing.outcome, nothing.exit_status) == ("failed", 5)
 
 

@@ -103,9 +103,7 @@ class Simulation:
         self.append(PlanRevised(by=None, add=plan.tasks))
 
     @classmethod
-    def resumed(
-        cls, events: Sequence[StoredEvent], rng: Random, luck: Luck = Luck()
-    ) -> Simulation:
+    def resumed(cls, events: Sequence[StoredEvent], rng: Random, luck: Luck = Luck()) -> Simulation:
         """Go on, as a new process would, with a journal that may have been cut off anywhere."""
         simulation = cls.__new__(cls)
         simulation.rng, simulation.luck, simulation.watch = rng, luck, ()
@@ -223,7 +221,7 @@ class Simulation:
         )
 
     def _happens(self, chance: float) -> bool:
-        return chance > 0 and self.rng.random() < chance
+        return self.rng.random() > 1 - chance  # zeros, to which hypothesis shrinks, are good luck
 
     def _usage(self, limits: Limits) -> Usage:
         """At most the attempt's slice, often all of it."""
@@ -326,7 +324,9 @@ def random_plan(rng: Random, tasks_max: int) -> Plan:
 def _random_task(above: list[str], key: str, rng: Random) -> Task:
     needs = tuple(item for item in above if rng.random() < 0.35)
     choices = (None, "explorer", "implementer", "implementer", "reviewer", "planner")
-    role = choices[min(rng.randrange(12), 11) // 2] if rng.random() < 0.3 else rng.choice(choices[:5])
+    role = (
+        choices[min(rng.randrange(12), 11) // 2] if rng.random() < 0.3 else rng.choice(choices[:5])
+    )
     require: tuple[str | int, ...] = ("all", "all", "any", *range(1, len(needs) + 1))
     when = None
     if above and rng.random() < 0.25:

@@ -1,4 +1,4 @@
-"""The run's one branch in the user's repository: each step may be repeated, nothing else is written."""
+"""The run's one branch: each step may be repeated, and nothing else of the user's is written."""
 
 from __future__ import annotations
 
