@@ -52,6 +52,9 @@ TASKS_MAX = 10_000
 GATE_NAME_CHARS = 60
 """Longest name that is made of a command."""
 
+REJECTED = "rejected"
+"""Folder of a run's refs that no task may be called."""
+
 _RESERVED = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))]
 )
@@ -64,7 +67,9 @@ def _attempts_of_retries(retries: object) -> int:
 
 
 def _not_reserved(name: str) -> str:
-    """Windows keeps these file names for devices; ids become file names."""
+    """Ids become file names, some of which Windows keeps for devices, and parts of refs."""
+    if name == REJECTED:
+        raise predicate("is reserved for the work of failed attempts", "choose another id")
     if name in _RESERVED:
         raise predicate(f"is reserved: `{name}` is a device on Windows", "choose another id")
     return name

@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator.core.events import GateRecord
+from orchestrator.core.plan import BASH
 from orchestrator.tools.text import cleaned, visible
 
 TAIL_CHARS = 4_000
 """Characters of a gate's output that travel with its record."""
 COMMAND_CHARS = 500
-
-BASH = ("bash", "-e", "-c")
-"""What runs a command that is text."""
 
 _SAID = {
     "passed": "passed",

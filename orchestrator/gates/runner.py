@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 
 from orchestrator.core.events import GateOutcome, GateRecord
-from orchestrator.core.plan import Gate
-from orchestrator.gates.evidence import BASH, tail_of
+from orchestrator.core.plan import Gate, argv_of
+from orchestrator.gates.evidence import tail_of
 from orchestrator.ports import Completed
 from orchestrator.workspace.trees import Workspaces
 
@@ -67,7 +67,7 @@ class GateRunner:
 
     async def _once(self, gate: Gate, commit: str, tree: str, env: Mapping[str, str]) -> GateRecord:
         merged = {**env, **gate.env}
-        argv = command_argv(gate.run)
+        argv = argv_of(gate.run)
         key: _Key = (argv, tuple(sorted(merged.items())), gate.timeout_s, tree)
         async with self._locks.setdefault(key, anyio.Lock()):
             if key not in self._records:
@@ -93,13 +93,6 @@ class GateRunner:
             output=digest,
             tail=tail_of(done.output),
         )
-
-
-def command_argv(command: str | tuple[str, ...]) -> tuple[str, ...]:
-    """The argv of a plan's command: text goes to bash with errexit and pipefail."""
-    if isinstance(command, tuple):
-        return command
-    return (*BASH, command)
 
 
 def _outcome(done: Completed) -> GateOutcome:

@@ -6,6 +6,7 @@ may be repeated after a crash and then finds its work done.
 
 from __future__ import annotations
 
+from orchestrator.errors import RepositoryError
 from orchestrator.workspace.hub import Hub
 from orchestrator.workspace.repository import BRANCH_FOLDER, Repository
 
@@ -33,14 +34,21 @@ class BranchPublisher:
     async def publish(self, commit: str | None) -> str | None:
         """Bring `commit` into the target and move the branch to it; its name.
 
-        None: nothing was integrated, so the branch goes if it still stands at the base. Raises
-        `RepositoryError` when somebody else has moved it.
+        None: nothing was integrated, so the branch goes if it still stands at the base and nobody
+        is on it. Raises `RepositoryError` when somebody else has moved it, or has it checked out:
+        moving it would change what that checkout seems to contain.
         """
         here = await self._repository.branch(self._run)
+        checkout = await self._repository.checked_out(self._run)
         if commit is None:
-            if here == self._base:
+            if here == self._base and checkout is None:
                 await self._repository.delete_branch(self._run, self._base)
             return None
+        if checkout is not None and here != commit:
+            raise RepositoryError(
+                f"{checkout}: has {self.branch} checked out, so it cannot be moved; switch to another"
+                f" branch there, then `orchestrate resume {self._run}`"
+            )
         await self._hub.send(self._repository, commit)
         if here is None:
             await self._repository.create_branch(self._run, commit)

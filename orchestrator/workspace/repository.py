@@ -136,6 +136,13 @@ class Repository:
         )
         return result.text or None
 
+    async def checked_out(self, run: str) -> str | None:
+        """The worktree that has the run's branch checked out, None when no one has."""
+        found = await HostGit(self.common_dir)(
+            "for-each-ref", "--format=%(worktreepath)", _ref(run)
+        )
+        return found.text or None
+
     def writer(self) -> HostGit:
         """Git that may write to the repository, as its owner."""
         return HostGit(self.common_dir, user=owner_of(self.common_dir))

@@ -123,6 +123,7 @@ class Rig:
         self.model = Watched(_scripted(self.state, turns))
 
     async def run(self, spec: AttemptSpec) -> AttemptOutcome:
+        """Carry it out; whatever comes of it can be stored."""
         site = Site(
             hub=self.hub,
             workspaces=self.workspaces,
@@ -131,7 +132,9 @@ class Rig:
             transcripts=self.state / "transcripts",
             clock=lambda: 0.0,
         )
-        return await perform(spec, site)
+        outcome = await perform(spec, site)
+        assert AttemptOutcome.model_validate_json(outcome.model_dump_json()) == outcome
+        return outcome
 
     def spec(
         self,

@@ -188,7 +188,7 @@ def test_keys_of_a_task_that_are_not_built_are_refused(key: str) -> None:
     assert errors(TaskDraft, {"id": "t", key: []}) == {key: f"`{key}` is not supported yet"}
 
 
-@pytest.mark.parametrize("name", ["aux", "con", "nul", "prn", "com1", "lpt9"])
+@pytest.mark.parametrize("name", ["aux", "con", "nul", "prn", "com1", "lpt9", "rejected"])
 def test_T09_names_that_windows_keeps_are_refused(name: str) -> None:
     assert "is a device on Windows" in errors(TaskDraft, {"id": name})["id"]
     assert "is a device on Windows" in errors(PlanDraft, {"tasks": {name: {}}})[f"tasks.{name}.id"]

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,9 +48,10 @@ class Place:
         variables = {**self.variables, **more}
         return orchestrate(*args, cwd=cwd or self.repository, home=self.home, **variables)
 
-    def start(self, *args: str, **more: str) -> subprocess.Popen[bytes]:
-        """Start `orchestrate ARGS` with both streams piped; see `ended` and `finished`."""
-        return subprocess.Popen(
+    @contextmanager
+    def started(self, *args: str, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+        """`orchestrate ARGS` while it runs, both streams piped: see `met` and `finished`."""
+        process = subprocess.Popen(
             command(*args),
             cwd=self.repository,
             env=environment(self.home, **{**self.variables, **more}),
@@ -57,6 +59,11 @@ class Place:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        try:
+            yield process
+        finally:
+            process.kill()  # does nothing to one that has been waited for
+            process.communicate()
 
     def plan(
         self, tasks: Mapping[str, object], script: Mapping[str, object], **settings: object
@@ -184,21 +191,21 @@ def meeting_point(path: Path) -> Path:
 
 
 def met(path: Path, process: subprocess.Popen[bytes], times: int = 1) -> None:
-    """Wait until commands have written to the pipe `times` times."""
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    """Wait until commands of `process` have written to the pipe `times` times."""
+    # Open for writing too: the pipe is then never at its end, whoever comes and goes.
+    pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
     try:
         poll = select.poll()
-        poll.register(reader, select.POLLIN)
+        poll.register(pipe, select.POLLIN)
         deadline = time.monotonic() + SECONDS_MAX
-        seen = b""
-        while seen.count(b"\n") < times:
-            if time.monotonic() > deadline or process.poll() is not None:
-                process.kill()
-                raise AssertionError(f"nobody came: {finished(process)}")
+        seen = 0
+        while seen < times:
+            assert time.monotonic() < deadline, "nobody came"
+            assert process.poll() is None, finished(process)
             if poll.poll(100):
-                seen += os.read(reader, 1000)
+                seen += os.read(pipe, 1000).count(b"\n")
     finally:
-        os.close(reader)
+        os.close(pipe)
 
 
 def processes_of(folder: Path) -> list[int]:

@@ -20,7 +20,6 @@ from tests.e2e.support import (
     bash,
     change,
     changes,
-    finished,
     make_place,
     refs,
     report,
@@ -44,6 +43,38 @@ ROLE = (
     "orchestrate: {{product: report}}\n---\nDo.\n"
 )
 
+FAULTY = {
+    "P02": (
+        "tasks:\n  a: {role: explorer, prompt: p, needs: [bb, c]}\n  b: {role: explorer}\n",
+        [r"yaml:2: .*`bb`.*did you mean `b`", r"yaml:2: .*`c`", r"prompt"],
+    ),
+    "P04-mapping": (
+        "tasks:\n  x: {role: explorer, prompt: p}\n  x: {role: explorer, prompt: q}\n",
+        [r"yaml:3: .*2"],
+    ),
+    "P04-list": (
+        "tasks:\n  - {id: x, role: explorer, prompt: p}\n  - {id: x, role: explorer, prompt: q}\n",
+        [r"yaml:3: .*2"],
+    ),
+    "P07": (
+        "tasks:\n  build: {role: explorer, prompt: p}\n  b: {role: explorer, depends_on: biuld}\n",
+        [r"yaml:3: .*`biuld`.*`build`"],
+    ),
+    "P11": (
+        "budget: {usd: .nan, minutes: -1}\ntasks:\n  a: {timeout: 1e400, budget: {usd: .inf}}\n",
+        [r"yaml:1: .*usd", r"yaml:1: .*minutes", r"yaml:3: .*timeout", r"3: .*usd"],
+    ),
+    "unknown-role": (
+        "tasks:\n  a: {role: exploror, prompt: p}\n  b: {role: wizard, prompt: p}\n",
+        [r"yaml:2: .*`exploror`.*`explorer`", r"yaml:3: .*`wizard`"],
+    ),
+    "unknown-key": ("tasks: {}\nnope: 1\n", [r"yaml:2: .*nope"]),
+    "P12-empty": ("", [r"yaml: ?.*empty"]),
+    "P12-tab": ("tasks:\n\ta: 1\n", [r"yaml:2: .*tab"]),
+    "P14-deep": ("a: " + "[" * 5000, [r"yaml:1: .*nesting"]),
+}
+"""Plans that are wrong, and what has to be said about each."""
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
@@ -65,55 +96,19 @@ def refused(place: Place, *lines: tuple[str, ...], code: int = 2) -> list[Result
     return results
 
 
-@pytest.mark.parametrize(
-    ("plan", "told"),
-    [
-        pytest.param(
-            "tasks:\n  a: {role: explorer, prompt: p, needs: [bb, c]}\n  b: {role: explorer}\n",
-            [r"plan\.yaml:2: .*`bb`.*did you mean `b`", r"plan\.yaml:2: .*`c`", r"prompt"],
-            id="P02",
-        ),
-        pytest.param(
-            "tasks:\n  x: {role: explorer, prompt: p}\n  x: {role: explorer, prompt: q}\n",
-            [r"plan\.yaml:3: .*2"],
-            id="P04-mapping",
-        ),
-        pytest.param(
-            "tasks:\n  - {id: x, role: explorer, prompt: p}\n"
-            "  - {id: x, role: explorer, prompt: q}\n",
-            [r"plan\.yaml:3: .*2"],
-            id="P04-list",
-        ),
-        pytest.param(
-            "tasks:\n  build: {role: explorer, prompt: p}\n"
-            "  b: {role: explorer, prompt: p, depends_on: biuld}\n",
-            [r"plan\.yaml:3: .*`biuld`.*`build`"],
-            id="P07",
-        ),
-        pytest.param(
-            "budget: {usd: .nan, minutes: -1}\n"
-            "tasks:\n  a: {role: explorer, prompt: p, timeout: 1e400, budget: {usd: .inf}}\n",
-            [r"plan\.yaml:1: .*usd", r"plan\.yaml:1: .*minutes", r"yaml:3: .*timeout", r"3: .*usd"],
-            id="P11",
-        ),
-        pytest.param(
-            "tasks:\n  a: {role: exploror, prompt: p}\n  b: {role: wizard, prompt: p}\n",
-            [r"plan\.yaml:2: .*`exploror`.*`explorer`", r"plan\.yaml:3: .*`wizard`"],
-            id="unknown-role",
-        ),
-        pytest.param("tasks: {}\nnope: 1\n", [r"plan\.yaml:2: .*nope"], id="unknown-key"),
-        pytest.param("", [r"plan\.yaml: ?.*empty"], id="P12-empty"),
-        pytest.param("tasks:\n\ta: 1\n", [r"plan\.yaml:2: .*tab"], id="P12-tab"),
-        pytest.param("a: " + "[" * 5000, [r"plan\.yaml:1: .*nesting"], id="P14-deep"),
-    ],
-)
-def test_a_faulty_plan_is_refused_with_its_lines(place: Place, plan: str, told: list[str]) -> None:
-    write_files(place.repository.parent, {"plan.yaml": plan})
-    (result, checked) = refused(place, RUN, ("check", "../plan.yaml"))
-    for pattern in told:
-        assert re.search(pattern, result.err), (pattern, result.err)
-    assert all(line.startswith("../plan.yaml") for line in result.err.splitlines())
-    assert checked.err == result.err
+def test_P02_P04_P07_P11_P12_P14_faulty_plans_are_refused_with_their_lines(place: Place) -> None:
+    write_files(
+        place.repository.parent, {f"{name}.yaml": plan for name, (plan, _) in FAULTY.items()}
+    )
+    runs = [("run", f"../{name}.yaml", "--scripted", "../script.yaml") for name in FAULTY]
+    checks = [("check", f"../{name}.yaml") for name in FAULTY]
+    results = refused(place, *runs, *checks)
+    for (name, (_, told)), result in zip(FAULTY.items(), results, strict=False):
+        for pattern in told:
+            assert re.search(pattern, result.err), (name, pattern, result.err)
+        assert all(line.startswith(f"../{name}.yaml") for line in result.err.splitlines())
+    half = len(FAULTY)
+    assert [one.err for one in results[:half]] == [one.err for one in results[half:]]
 
 
 def test_all_faults_of_all_files_come_at_once(place: Place) -> None:
@@ -255,7 +250,7 @@ def test_T08_no_control_characters_reach_a_log(place: Place) -> None:
 def test_a_finished_run_s_other_commands_agree_with_git(place: Place) -> None:
     """`status`, `list`, `diff` and `report` of a run that really took place."""
     words = place.plan({"w": writer()}, {"w": turns(write("new.txt", "1\n"), change())})
-    assert finished(place.start(*words)).code == 0
+    assert place.run(*words).code == 0
     status, listed, diff, told = orchestrate_each(
         ("status", "--json"),
         ("list", "--json"),

@@ -86,10 +86,8 @@ def test_D07_the_base_stays_when_the_branch_moves_meanwhile(place: Place) -> Non
     bin_folder = place.repository.parent / "bin"
     here = meeting_point(bin_folder / "here")
     plan = place.plan({"w": writer()}, {"w": turns(wait_at(here), bash("> w.txt"), change())})
-    process = place.start(*plan, **with_programs_in(bin_folder))
-    met(here, process)
-    process.kill()
-    finished(process)
+    with place.started(*plan, **with_programs_in(bin_folder)) as process:
+        met(here, process)
     here.unlink()
     moved = commit_files(place.repository, {"a.txt": "moved\n"})
     git(place.repository, "checkout", "-q", "main")
@@ -105,12 +103,12 @@ def test_W15_workspaces_lie_outside_the_repository(place: Place) -> None:
     bin_folder = place.repository.parent / "bin"
     here = meeting_point(bin_folder / "here")
     plan = place.plan({"w": writer()}, {"w": turns(wait_at(here))})
-    process = place.start(*plan, **with_programs_in(bin_folder))
-    met(here, process)
-    (tree,) = place.state.trees.glob("*/tree")
-    assert not tree.resolve().is_relative_to(place.repository)
-    assert git(place.repository, "status", "--porcelain", "--ignored") == status
-    assert len(git(place.repository, "worktree", "list").splitlines()) == 2
-    process.terminate()
-    assert finished(process).code == 143
+    with place.started(*plan, **with_programs_in(bin_folder)) as process:
+        met(here, process)
+        (tree,) = place.state.trees.glob("*/tree")
+        assert not tree.resolve().is_relative_to(place.repository)
+        assert git(place.repository, "status", "--porcelain", "--ignored") == status
+        assert len(git(place.repository, "worktree", "list").splitlines()) == 2
+        process.terminate()
+        assert finished(process).code == 143
     assert place.left_behind() == []

@@ -235,8 +235,8 @@ def test_D03_two_runs_at_once_have_their_own_names(place: Place) -> None:
     words = place.plan(
         {"w": writer()}, {"w": turns(bash("echo 1 >> list.txt"), change())}, name="twin"
     )
-    both = [place.start(*words), place.start(*words)]
-    assert [finished(process).code for process in both] == [0, 0]
+    with place.started(*words) as one, place.started(*words) as other:
+        assert (finished(one).code, finished(other).code) == (0, 0)
     assert len(place.runs()) == 2
     assert set(place.branches()) == set(place.runs())
     for run, commit in place.branches().items():

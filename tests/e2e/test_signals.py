@@ -49,20 +49,24 @@ def assert_whole(place: Place) -> None:
     assert place.left_behind() == []
 
 
-@pytest.mark.parametrize("sandbox", ["auto", "off"])
 @pytest.mark.parametrize(
-    ("numbers", "code"),
-    [([signal.SIGINT], 130), ([signal.SIGTERM], 143), ([signal.SIGINT, signal.SIGINT], 130)],
+    ("numbers", "code", "sandbox"),
+    [
+        ([signal.SIGINT], 130, "auto"),
+        ([signal.SIGTERM], 143, "auto"),
+        ([signal.SIGTERM], 143, "off"),
+        ([signal.SIGINT, signal.SIGINT], 130, "off"),
+    ],
 )
 def test_S03_a_signal_ends_all_commands_and_the_run_can_go_on(
     place: Place, numbers: list[signal.Signals], code: int, sandbox: str
 ) -> None:
     here = meeting_point(place.repository.parent / "bin" / "here")
-    process = place.start(*stopping(place, here), "--sandbox", sandbox)
-    met(here, process, times=2)
-    for number in numbers:
-        process.send_signal(number)
-    result = finished(process)
+    with place.started(*stopping(place, here), "--sandbox", sandbox) as process:
+        met(here, process, times=2)
+        for number in numbers:
+            process.send_signal(number)
+        result = finished(process)
     here.unlink()
     assert result.code == code, result.err
     assert f"orchestrate resume {place.id}" in result.err.splitlines()[-1]
@@ -78,16 +82,14 @@ def test_S03_a_signal_ends_all_commands_and_the_run_can_go_on(
 
 def test_D03_the_second_who_wants_a_run_is_sent_away(place: Place) -> None:
     here = meeting_point(place.repository.parent / "bin" / "here")
-    first = place.start(*stopping(place, here))
-    met(here, first, times=2)
-    beside = place.run("resume")
-    first.kill()
-    finished(first)
-    second = place.start("resume")
-    met(here, second, times=2)
-    third = place.run("resume")
-    second.send_signal(signal.SIGTERM)
-    assert finished(second).code == 143
+    with place.started(*stopping(place, here)) as first:
+        met(here, first, times=2)
+        beside = place.run("resume")
+    with place.started("resume") as second:
+        met(here, second, times=2)
+        third = place.run("resume")
+        second.send_signal(signal.SIGTERM)
+        assert finished(second).code == 143
     here.unlink()
     for refused, holder in ((beside, first), (third, second)):
         assert (refused.code, refused.out) == (5, ""), refused.err

@@ -182,3 +182,18 @@ async def test_two_runs_have_two_branches(tmp_path: Path) -> None:
     assert await rig.publisher.publish(rig.result) == "orchestrate/r1"
     branches = git(rig.top, "for-each-ref", "--format=%(refname:short)", "refs/heads/orchestrate")
     assert branches == "orchestrate/r1"
+
+
+@pytest.mark.asyncio
+async def test_a_branch_that_is_checked_out_is_not_moved_under_its_checkout(tmp_path: Path) -> None:
+    rig = await Rig.make(tmp_path)
+    await rig.publisher.pin()
+    linked = tmp_path / "linked"
+    git(rig.top, "worktree", "add", str(linked), "orchestrate/r1")
+    with pytest.raises(RepositoryError, match=f"{linked}.*switch to another branch"):
+        await rig.publisher.publish(rig.result)
+    assert await rig.publisher.publish(None) is None
+    assert rig.branch() == rig.base, "nor is it deleted while somebody stands on it"
+    git(linked, "switch", "--detach")
+    assert await rig.publisher.publish(rig.result) == "orchestrate/r1"
+    assert rig.branch() == rig.result
