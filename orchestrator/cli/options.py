@@ -52,6 +52,8 @@ class ResumeOptions:
     """What `resume` was asked to do; everything else comes from the journal."""
 
     repo: Path | None = None
+    budget_usd: float | None = None
+    """Dollars of the whole run from here on."""
     scripted: Path | None = None
     sandbox: Sandbox = "auto"
     json: bool = False
@@ -105,6 +107,13 @@ def repo_option(function: Decorated) -> Decorated:
         type=NAMED_FILE,
         metavar="DIR",
         help="A folder in the target repository (default: the working folder).",
+    )(function)
+
+
+def budget_option(function: Decorated) -> Decorated:
+    """`--budget-usd X`."""
+    return click.option(
+        "--budget-usd", type=float, callback=finite, metavar="X", help="Dollars of the whole run."
     )(function)
 
 
@@ -163,13 +172,7 @@ def run_options(function: Decorated) -> Decorated:
         ),
         model_options,
         click.option("--model", metavar="NAME", help="Model of tasks that name none."),
-        click.option(
-            "--budget-usd",
-            type=float,
-            callback=finite,
-            metavar="X",
-            help="Dollars of the whole run.",
-        ),
+        budget_option,
         click.option(
             "--workers", type=click.IntRange(1, 256), metavar="N", help="Attempts at a time."
         ),

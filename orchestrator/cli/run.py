@@ -14,6 +14,7 @@ from orchestrator.cli.options import (
     ResumeOptions,
     RunOptions,
     Sandbox,
+    budget_option,
     model_options,
     not_yet,
     output_options,
@@ -103,12 +104,14 @@ def demo(
 @click.command()
 @click.argument("run", required=False)
 @repo_option
+@budget_option
 @model_options
 @output_options
 @not_yet("--approve", "--wait", takes_value=False)
 def resume(
     run: str | None,
     repo: Path | None,
+    budget_usd: float | None,
     scripted: Path | None,
     sandbox: Sandbox,
     json: bool,
@@ -117,6 +120,12 @@ def resume(
 ) -> int:
     """Go on with RUN (default: the newest) from its journal."""
     options = ResumeOptions(
-        repo=repo, scripted=scripted, sandbox=sandbox, json=json, plain=plain, yes=yes
+        repo=repo,
+        budget_usd=budget_usd,
+        scripted=scripted,
+        sandbox=sandbox,
+        json=json,
+        plain=plain,
+        yes=yes,
     )
     return session.resume(run, options)

@@ -9,6 +9,7 @@ script and the role files may have changed or gone.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import signal
 import sys
@@ -47,6 +48,11 @@ from orchestrator.workspace.repository import Repository
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a run in good order."""
+
+
+# The child watcher warns of processes that were reaped elsewhere, such as workers that end with
+# the loop: nothing that a person can act on.
+logging.getLogger("asyncio").setLevel(logging.ERROR)
 
 
 def start(options: RunOptions) -> int:
@@ -98,7 +104,9 @@ async def _resume(prefix: str | None, options: ResumeOptions) -> int:
             session, repository, found.state_folder, found.id, options.sandbox
         ) as bench:
             await bench.workspaces.sweep(f"{found.id}.")
-            return await _drive(state, journal, bench, options.json, options.plain)
+            return await _drive(
+                state, journal, bench, options.json, options.plain, options.budget_usd
+            )
 
 
 def _read(options: RunOptions, repository: Repository) -> tuple[Plan, dict[str, Role]]:
@@ -130,7 +138,14 @@ def _overridden(plan: Plan, options: RunOptions) -> Plan:
     return plan.model_copy(update=changes)
 
 
-async def _drive(state: RunState, journal: RunLog, bench: Bench, as_json: bool, plain: bool) -> int:
+async def _drive(
+    state: RunState,
+    journal: RunLog,
+    bench: Bench,
+    as_json: bool,
+    plain: bool,
+    budget_usd: float | None = None,
+) -> int:
     """Take a run from its state to its end, a pause or a signal; the exit code."""
     style = err_style(plain=plain)
     observers: list[Observer] = [product_files(bench.folder), line_printer(sys.stderr, style)]
@@ -138,7 +153,7 @@ async def _drive(state: RunState, journal: RunLog, bench: Bench, as_json: bool, 
         observers.append(json_lines(sys.stdout))
     engine = Engine(state, journal, bench.executor, bench.publisher, observers, bench.spent)
     async with _interrupts(engine) as caught:
-        await _open_run(engine, bench)
+        await _open_run(engine, bench, budget_usd)
         await bench.publisher.pin()
         await engine.run()
     code = _report(state, as_json, plain)
@@ -148,7 +163,7 @@ async def _drive(state: RunState, journal: RunLog, bench: Bench, as_json: bool, 
     return 128 + caught[0] if caught else ExitCode.PAUSED
 
 
-async def _open_run(engine: Engine, bench: Bench) -> None:
+async def _open_run(engine: Engine, bench: Bench, budget_usd: float | None) -> None:
     """Journal that the run starts or goes on, and what a dead process left running as lost."""
     state, session = engine.state, bench.session
     versions = {"orchestrate": __version__, "python": sys.version.split()[0]}
@@ -156,7 +171,9 @@ async def _open_run(engine: Engine, bench: Bench) -> None:
         await engine.append([(_run_started(bench, versions), None)])
     else:
         note(f"resuming {state.run}")
-        events: list[tuple[Event, int | None]] = [(RunResumed(versions=versions), None)]
+        budget = state.settings.budget.model_copy(update={"usd": budget_usd})
+        resumed = RunResumed(versions=versions, budget=budget if budget_usd is not None else None)
+        events: list[tuple[Event, int | None]] = [(resumed, None)]
         for task in sorted(state.running, key=lambda key: state.tasks[key].index):
             held = state.tasks[task]
             lost = await engine.lost(task, held.attempt, "the process that ran it has ended")

@@ -17,6 +17,7 @@ from typing import Literal
 
 from orchestrator.core import machine
 from orchestrator.core.base import TaskId
+from orchestrator.core.budget import Purse
 from orchestrator.core.events import (
     Event,
     PlanRejected,
@@ -105,7 +106,7 @@ def _patched(state: RunState, planner: TaskId) -> PlanRevised | PlanRejected:
 
 def _planner_for(state: RunState, failed: TaskState) -> PlanRevised:
     """A planner task for a failure: it sees the failed merge, or the base when there is none."""
-    role = _planner_role(state)
+    role, defaults = _planner_role(state), state.settings.defaults
     number = next(n for n in range(state.replans + 1, 10**6) if f"replan-{n}" not in state.tasks)
     done = [need for need in failed.task.needs if state.tasks[need].done]
     task = Task(
@@ -117,7 +118,7 @@ def _planner_for(state: RunState, failed: TaskState) -> PlanRevised:
         ),
         needs=() if failed.reason == "conflict" else tuple(done),
         context=state.settings.context,
-        model=state.settings.defaults.role_models.get(role.name) or role.model,
+        model=defaults.role_models.get(role.name) or defaults.model or role.model,
         limits=role.limits,
         attempts=1,
         on_failure="fail",
@@ -135,7 +136,7 @@ def _starts(state: RunState) -> tuple[tuple[StartAttempt, ...], str]:
     room = state.settings.workers - len(state.running)
     starts: list[StartAttempt] = []
     planning = any(state.plans(state.tasks[key].task) for key in state.running)
-    budget = _Budget(state)
+    budget = Purse(state)
     for *_, key in state.ready:
         if len(starts) >= room:
             break
@@ -153,59 +154,6 @@ def _starts(state: RunState) -> tuple[tuple[StartAttempt, ...], str]:
 def _number(task: TaskState) -> int:
     """A lost attempt keeps its number, so that a script or a fingerprint means the same attempt."""
     return task.attempt if task.repeats else task.attempt + 1
-
-
-class _Budget:
-    """What is left of the run's budget, and how it is shared out.
-
-    A slice is the task's own limit, or a fair share of what is left among the agent tasks that
-    have not ended, one more counted for replans. It is set aside whole until the attempt ends, and
-    the attempt cannot exceed it: so the run cannot either.
-    """
-
-    def __init__(self, state: RunState) -> None:
-        held = [state.tasks[key].limits for key in state.running]
-        budget = state.settings.budget
-        self.usd = _left(budget.usd, state.usage.usd, sum(item.usd or 0 for item in held))
-        self.tokens = _left(
-            budget.tokens, state.usage.tokens, sum(item.tokens or 0 for item in held)
-        )
-        self.minutes = _left(budget.minutes, state.elapsed_s / 60, 0)
-        self.short_of = ""
-        self.shares = 1 + state.unstarted
-
-    def slice(self, task: TaskState) -> Limits | None:
-        """Limits for one attempt, taken off what is left; None when there is too little."""
-        minutes = _at_most(task.task.limits.minutes, self.minutes)
-        if minutes is not None and minutes <= 0:
-            self.short_of = "the run's minutes are used up"
-            return None
-        if task.task.role is None:
-            return Limits(minutes=minutes)
-        usd = _share(task.task.limits.usd, self.usd, self.shares)
-        tokens = _share(task.task.limits.tokens, self.tokens, self.shares)
-        whole = None if tokens is None else int(tokens)
-        if (usd is not None and usd <= 0) or (whole is not None and whole <= 0):
-            self.short_of = "the run's budget is used up"
-            return None
-        self.usd = None if self.usd is None or usd is None else self.usd - usd
-        self.tokens = None if self.tokens is None or tokens is None else self.tokens - tokens
-        self.shares = max(1, self.shares - 1)
-        return Limits(usd=usd, tokens=whole, turns=task.task.limits.turns, minutes=minutes)
-
-
-def _left(limit: float | None, spent: float, held: float) -> float | None:
-    return None if limit is None else limit - spent - held
-
-
-def _at_most(own: float | None, left: float | None) -> float | None:
-    return min((value for value in (own, left) if value is not None), default=None)
-
-
-def _share(own: float | None, left: float | None, shares: int) -> float | None:
-    if left is None:
-        return own
-    return _at_most(own if own is not None else left / shares, left)
 
 
 def _finish(state: RunState) -> Finish:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from orchestrator.core.base import ObjectId, Record, TaskId
-from orchestrator.core.plan import PlanSettings, Task
+from orchestrator.core.plan import PlanSettings, RunBudget, Task
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Limits, Role
 from orchestrator.core.usage import Usage
@@ -214,6 +214,8 @@ class RunResumed(Record):
 
     type: Literal["RunResumed"] = "RunResumed"
     versions: dict[str, str] = {}
+    budget: RunBudget | None = None
+    """The run's budget from here on; None leaves it as it is."""
 
 
 class RunFinished(Record):

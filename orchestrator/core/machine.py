@@ -9,6 +9,8 @@ All rules about what an event means stand here, in one file:
 - A failure that stays calls for a planner task, once for each charge of the replan budget and never
   twice for the same failure; otherwise the task settles as failed and what needs it is blocked.
 - Succeeded tasks never move again. A patch sends failed and blocked tasks back to pending.
+- An attempt that reaches a ceiling which the run's budget had lowered is not charged: it is
+  repeated with a larger slice, or the run pauses for want of one.
 - Lost attempts are repeated free of charge, a few times in a row.
 
 `evolve` mutates the state it is given and returns it: the fold owns its state, and a copy for each
@@ -21,6 +23,7 @@ from collections.abc import Iterable
 
 from orchestrator.core import graph as graphs
 from orchestrator.core.base import TaskId
+from orchestrator.core.budget import is_clamped
 from orchestrator.core.events import (
     AttemptCancelled,
     AttemptFailed,
@@ -93,6 +96,9 @@ def _apply(state: RunState, body: Event, event: StoredEvent) -> None:
             state.status, state.pause = "paused", f"{body.reason}: {body.detail}"
         case RunResumed():
             state.status, state.pause = "running", ""
+            if body.budget is not None and state.started is not None:
+                settings = state.settings.model_copy(update={"budget": body.budget})
+                state.started = state.started.model_copy(update={"settings": settings})
         case RunFinished():
             state.status, state.branch, state.commit = body.status, body.branch, body.commit
 
@@ -123,7 +129,7 @@ def _end(
         task.story.append(f"#{event.seq} {body.type} of attempt {body.attempt}")
         raise InvalidTransition(f"task {task.id}:\n  " + "\n  ".join(task.story))
     state.running.discard(task.id)
-    task.limits, task.ended_at = Limits(), event.at
+    given, task.limits, task.ended_at = task.limits, Limits(), event.at
     task.usage += body.usage
     state.usage += body.usage
     match body:
@@ -131,11 +137,12 @@ def _end(
             task.commit, task.tree, task.product = body.commit, body.tree, body.product
             task.gates, task.left_out = body.gates, body.left_out
             task.reason, task.evidence, task.kept, task.lost = None, "", None, 0
+            task.outgrown = None
             if state.plans(task.task):
                 state.to_apply[task.id] = None
             _settle(state, task, TaskStatus.SUCCEEDED, event.seq)
         case AttemptFailed():
-            _fail(state, task, body, event.seq)
+            _fail(state, task, body, given, event.seq)
         case AttemptLost():
             # What the last failure taught stays: the attempt is repeated as it was.
             task.lost += 0 if body.interrupted else 1
@@ -149,10 +156,15 @@ def _end(
             _end_without_patch(state, task, TaskStatus.CANCELLED, event.seq)
 
 
-def _fail(state: RunState, task: TaskState, body: AttemptFailed, seq: int) -> None:
+def _fail(state: RunState, task: TaskState, body: AttemptFailed, given: Limits, seq: int) -> None:
     task.reason, task.evidence, task.signature = body.reason, body.evidence, body.signature
     task.gates, task.product, task.kept = body.gates, body.product, body.commit
-    task.charged, task.lost = task.charged + 1, 0
+    task.lost = 0
+    if body.reason == "limit" and is_clamped(given, task.task.limits):
+        task.outgrown = given  # the run's budget fell short, not the agent
+        _again(state, task, seq, body.type)
+        return
+    task.charged, task.outgrown = task.charged + 1, None
     once = body.reason in NOT_REPEATED and task.task.on_failure != "retry"
     if not once and task.charged < task.task.attempts:
         _again(state, task, seq, body.type)
@@ -244,6 +256,7 @@ def _renew(state: RunState, task: Task, seq: int) -> None:
     _unqueue(state, task.id)
     _move(state, held, TaskStatus.PENDING, seq, "PlanRevised")
     held.task, held.charged, held.lost, held.kept = task, 0, 0, None
+    held.outgrown = None
     held.reason, held.evidence, held.blocked_by, held.settled = None, "", None, False
     held.product, held.gates = None, ()
 

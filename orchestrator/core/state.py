@@ -69,6 +69,8 @@ class TaskState:
     usage: Usage = field(default_factory=Usage)
     limits: Limits = field(default_factory=Limits)
     """Budget set aside while running."""
+    outgrown: Limits | None = None
+    """A clamped slice that did not suffice: the next one has to be larger."""
     commit: str | None = None
     tree: str | None = None
     product: Product | None = None

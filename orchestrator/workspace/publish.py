@@ -46,8 +46,8 @@ class BranchPublisher:
             return None
         if checkout is not None and here != commit:
             raise RepositoryError(
-                f"{checkout}: has {self.branch} checked out, so it cannot be moved; switch to another"
-                f" branch there, then `orchestrate resume {self._run}`"
+                f"{checkout}: has {self.branch} checked out, so it cannot be moved; switch to"
+                f" another branch there, then `orchestrate resume {self._run}`"
             )
         await self._hub.send(self._repository, commit)
         if here is None:

@@ -82,6 +82,8 @@ class Ledger:
                 self._finished(body, state)
             case RunPaused() | RunResumed():
                 self.paused = isinstance(body, RunPaused)
+                if isinstance(body, RunResumed) and body.budget is not None:
+                    self.settings = self.settings.model_copy(update={"budget": body.budget})
             case PlanRejected():
                 pass
 
@@ -173,13 +175,26 @@ class Ledger:
                 self.ended[body.task] = "succeeded"
             case AttemptFailed():
                 self.ended[body.task] = "failed"
-                self.counted[body.task] += 1
+                self.counted[body.task] += not self._was_short(body, limits)
                 self.signatures[body.task] = body.signature
             case AttemptLost():
                 self.ended[body.task] = "failed"
                 self.lost.add(body.task)
             case AttemptCancelled():
                 self.ended[body.task] = "cancelled"
+
+    def _was_short(self, body: AttemptFailed, given: Limits) -> bool:
+        """Whether it reached a ceiling that is not the task's own: nobody is charged for that."""
+        own = self.tasks[body.task].limits
+        short = [
+            got is not None and (own_limit is None or got < own_limit)
+            for got, own_limit in (
+                (given.usd, own.usd),
+                (given.tokens, own.tokens),
+                (given.minutes, own.minutes),
+            )
+        ]
+        return body.reason == "limit" and any(short)
 
     def _blocked(self, body: TaskBlocked) -> None:
         assert body.task not in self.blocked, "blocked twice"

@@ -93,6 +93,7 @@ class Story(Simulation):
         reason: FailureReason = "own_gate_red",
         evidence: str | None = None,
         product: Product | None = None,
+        usd: float = 0,
     ) -> None:
         """Let running attempts fail, as `succeed` does. Evidence differs by task if not given."""
         for key in keys:
@@ -106,6 +107,7 @@ class Story(Simulation):
                     signature=signature(reason, why),
                     commit=object_id(f"work on {key}"),
                     product=product,
+                    usage=Usage(usd=usd),
                 )
             )
         self.go()

@@ -17,6 +17,11 @@ def explorer(key: str, needs: str = "", **rest: object) -> Task:
     return task(key, needs, role="explorer", **rest)
 
 
+def once(key: str, **rest: object) -> Task:
+    """An explorer with one attempt and no planner to call."""
+    return task(key, "", "explorer", attempts=1, on_failure="fail", **rest)
+
+
 def started(story: Story) -> list[str]:
     """Ids in the order in which their attempts were started."""
     return [item.body.task for item in story.events if item.body.type == "AttemptStarted"]
@@ -195,3 +200,32 @@ def test_an_empty_run_has_not_succeeded() -> None:
     story = Story(plan(explorer("a")))
     state = RunState("run", started=story.state.started, status="running")
     assert decide(state) == (Finish("failed", None, 0),)
+
+
+def test_a_ceiling_that_the_runs_budget_lowered_charges_nobody() -> None:
+    story = Story(plan(once("a"), once("b"), budget=RunBudget(usd=9.0)))
+    assert {key: held.usd for key, held in slices(story).items()} == {"a": 3.0, "b": 3.0}
+    story.fail("a", reason="limit", usd=3.0)
+    # 9 - 3 spent - 3 set aside for b: 3 are left, no more than did not suffice.
+    assert story.status == {"a": "ready", "b": "running"}
+    story.succeed("b", usd=1.0)
+    assert slices(story) == {"a": Limits(usd=5.0)}
+    assert story.state.tasks["a"].charged == 0
+
+
+def test_a_run_whose_rest_does_not_suffice_pauses_and_goes_on_with_more_money() -> None:
+    story = Story(plan(once("a", limits=Limits(usd=4.0)), budget=RunBudget(usd=2.0)))
+    assert slices(story) == {"a": Limits(usd=2.0)}
+    story.fail("a", reason="limit", usd=2.0)
+    last = story.last().body
+    assert isinstance(last, RunPaused)
+    assert last.reason == "budget"
+    assert story.status == {"a": "ready"}
+    story.append(RunResumed())
+    story.go()
+    assert isinstance(story.last().body, RunPaused), "the same money is as little as before"
+    story.append(RunResumed(budget=RunBudget(usd=7.0)))
+    story.go()
+    assert slices(story) == {"a": Limits(usd=4.0)}
+    story.fail("a", reason="limit", usd=4.0)
+    assert story.status == {"a": "failed"}, "its own ceiling is its own affair"

@@ -188,11 +188,24 @@ def test_keys_of_a_task_that_are_not_built_are_refused(key: str) -> None:
     assert errors(TaskDraft, {"id": "t", key: []}) == {key: f"`{key}` is not supported yet"}
 
 
-@pytest.mark.parametrize("name", ["aux", "con", "nul", "prn", "com1", "lpt9", "rejected"])
+@pytest.mark.parametrize("name", ["aux", "con", "nul", "prn", "com1", "lpt9"])
 def test_T09_names_that_windows_keeps_are_refused(name: str) -> None:
     assert "is a device on Windows" in errors(TaskDraft, {"id": name})["id"]
     assert "is a device on Windows" in errors(PlanDraft, {"tasks": {name: {}}})[f"tasks.{name}.id"]
     assert task(id=name + "x").id == name + "x"
+
+
+def test_the_folder_of_rejected_work_is_no_tasks_name() -> None:
+    assert "is reserved" in errors(TaskDraft, {"id": "rejected"})["id"]
+    assert "is reserved" in errors(PlanDraft, {"tasks": {"rejected": {}}})["tasks.rejected.id"]
+
+
+def test_a_pattern_that_takes_for_ever_to_match_is_refused() -> None:
+    for pattern in ("*a*a*a*a*b", "**/".join(["a*/"] * 7)):
+        assert "`*`" in errors(TaskDraft, {"id": "t", "writes": [pattern]})["writes.0"]
+        assert "`*`" in errors(PlanDraft, {"protect": [pattern], "tasks": {}})["protect.0"]
+    usual = ("tickets/**", "**/*.test.ts", "test_*_*.py", "/docs/**/img/*.png")
+    assert task(writes=list(usual)).writes == usual
 
 
 @pytest.mark.parametrize("name", ["", "A", "-a", "a_b", "a/b", "../x", "a" * 64, "a\n", "ä", 1])
@@ -424,9 +437,10 @@ def test_a_later_task_inherits_the_same() -> None:
     assert resolve_task(SPOKEN.tasks[0], settings, ROLES) == resolve_plan(SPOKEN, ROLES).tasks[0]
 
 
-def test_a_roles_model_stands_before_the_plans() -> None:
+def test_what_the_plan_says_of_models_stands_before_what_a_role_file_says() -> None:
     settings = PlanSettings.model_validate({"defaults": {"model": "medium"}})
-    assert resolve_task(task(role="explorer"), settings, ROLES).model == "small"
+    assert resolve_task(task(role="explorer"), settings, ROLES).model == "medium"
+    assert resolve_task(task(role="explorer"), PlanSettings(), ROLES).model == "small"
 
 
 def test_a_plan_that_says_little_has_the_defaults_of_a_plan() -> None:

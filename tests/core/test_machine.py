@@ -365,17 +365,19 @@ def test_R07_what_was_blocked_behind_a_rewired_task_runs_again() -> None:
             task("root", role="explorer", attempts=1, on_failure="fail"),
             task("mid", "root", role="explorer"),
             task("end", "mid", role="explorer"),
+            task("far", "end", role="explorer"),
             task("bad", role="explorer", attempts=1),
         )
     )
     story.fail("root")
-    assert story.blocks == [("mid", "root"), ("end", "root")]
+    assert story.blocks == [("mid", "root"), ("end", "root"), ("far", "root")]
     story.fail("bad")
-    # The patch lets mid do without root; end is not named, and its blocker is not touched.
+    # The patch lets mid do without root; what follows is not named, its blocker is not touched.
     story.patch("replan-1", PlanPatch(drop=("bad",), rewire=(Rewire(id="mid", needs=()),)))
     assert story.running == {"mid"}
     story.succeed("mid")
-    assert story.running == {"end"}
+    story.succeed("end")
+    assert story.running == {"far"}
 
 
 def test_what_was_about_to_start_on_a_failure_waits_when_that_is_tried_again() -> None:
