@@ -175,18 +175,12 @@ class Engine:
         self._scopes.pop(spec.task.id, None)
         cause = self._causes.pop(spec.task.id, None)
         events: list[Event] = []
-        pause: RunPaused | None = None
         if outcome is None:
             events.append(await self.lost(spec.task.id, spec.attempt, "interrupted"))
-        elif starved(spec, outcome):
-            events.append(await self.lost(spec.task.id, spec.attempt, outcome.evidence))
-            pause = RunPaused(reason="budget", detail=outcome.evidence[:500])
         else:
             events.append(outcome_event(spec, outcome))
-            if outcome.status == "paused":
-                pause = RunPaused(reason="provider", detail=outcome.evidence[:500])
-        if pause is not None and self.state.status == "running":
-            events.append(pause)
+            if outcome.status == "paused" and self.state.status == "running":
+                events.append(RunPaused(reason="provider", detail=outcome.evidence[:500]))
         await self.append([(event, cause) for event in events])
 
     async def _finish(self, finish: Finish) -> None:
@@ -194,17 +188,6 @@ class Engine:
         commit = finish.commit if branch is not None else None
         event = RunFinished(status=finish.status, branch=branch, commit=commit)
         await self.append([(event, finish.cause)])
-
-
-def starved(spec: AttemptSpec, outcome: AttemptOutcome) -> bool:
-    """Whether the run's budget, not the task's own ceiling, left no room for a single call.
-
-    Then nobody has failed: another attempt, or a planner, would have as little.
-    """
-    slice_, own = spec.limits, spec.task.limits
-    pairs = ((slice_.usd, own.usd), (slice_.tokens, own.tokens))
-    cut = any(given is not None and (most is None or given < most) for given, most in pairs)
-    return outcome.reason == "limit" and outcome.usage.calls == 0 and cut
 
 
 def outcome_event(spec: AttemptSpec, outcome: AttemptOutcome) -> Event:

@@ -152,7 +152,7 @@ def test_T03_json_is_the_stream_that_the_reference_promises(place: Place) -> Non
     assert "\u202e" not in result.out + result.err
 
 
-def test_a_budget_that_is_too_small_pauses_and_resuming_pauses_again(place: Place) -> None:
+def test_a_budget_that_is_too_small_pauses_the_run_until_there_is_more(place: Place) -> None:
     words = place.plan(
         {"w": writer(model="claude-opus-5-5")},
         {"w": turns(write("new.txt", "1\n"), change())},
@@ -164,8 +164,12 @@ def test_a_budget_that_is_too_small_pauses_and_resuming_pauses_again(place: Plac
     assert isinstance(place.events()[-1], RunPaused)
     again = place.run("resume")
     assert again.code == 4, again.err
-    assert types(place.events())["AttemptFailed"] == 0
+    counts = types(place.events())
+    assert (counts["PlanRevised"], counts["TaskBlocked"]) == (1, 0), "nobody has failed"
     assert place.branches() == {place.id: git(place.repository, "rev-parse", "HEAD")}
+    richer = place.run("resume", "--budget-usd", "5")
+    assert richer.code == 0, richer.err
+    assert git(place.repository, "show", f"orchestrate/{place.id}:new.txt") == "1"
 
 
 def test_reading_only_leaves_products_and_no_branch(place: Place) -> None:
