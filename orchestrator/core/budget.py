@@ -1,8 +1,8 @@
 """How the run's budget is shared out among attempts. Pure.
 
 An attempt's slice is set aside whole when it starts and is freed when it ends; it cannot exceed
-its slice, so the run cannot exceed its budget. A slice is the task's own limit, else a fair share of
-what is left among the agent tasks that have yet to start, one more counted for replans.
+its slice, so the run cannot exceed its budget. A slice is the task's own limit, else a fair share
+of what is left among the agent tasks that have yet to start, one more counted for replans.
 
 A slice that came out smaller than the task asked for is *clamped*. An attempt that reaches such a
 ceiling has not failed by its own doing: it is given a larger slice, free of charge, or the run

@@ -55,9 +55,7 @@ def _done(state: RunState, name: str, commit: str, product: Change | None = None
 
 def _order(state: RunState, name: str) -> AttemptSpec:
     start = next(
-        item
-        for item in decide(state)
-        if isinstance(item, StartAttempt) and item.task == name
+        item for item in decide(state) if isinstance(item, StartAttempt) and item.task == name
     )
     _feed(state, AttemptStarted(task=name, attempt=start.attempt, limits=start.limits))
     return order(state, start)
@@ -71,7 +69,9 @@ def test_inputs_come_in_plan_order_whatever_order_their_tasks_ended_in() -> None
 
 
 def test_a_deeper_input_is_merged_after_a_shallower_one() -> None:
-    state = _state(task("deep0"), task("deep1", "deep0"), task("flat"), task("end", "deep1", "flat"))
+    state = _state(
+        task("deep0"), task("deep1", "deep0"), task("flat"), task("end", "deep1", "flat")
+    )
     for name, digit in (("deep0", "1"), ("deep1", "2"), ("flat", "3")):
         _done(state, name, digit * 40)
     assert [item.task for item in _order(state, "end").inputs] == ["flat", "deep1"]
@@ -91,7 +91,8 @@ def test_decisions_of_all_ancestors_arrive() -> None:
     state = _state(task("a"), task("b", "a"), task("c", "b"))
     _done(state, "a", "1" * 40, Change(summary="s", decisions=(Decision(what="dates are UTC"),)))
     _done(state, "b", "2" * 40, Change(summary="s", decisions=(Decision(what="ids are text"),)))
-    assert [item.what for item in _order(state, "c").decisions] == ["dates are UTC", "ids are text"]
+    decisions = _order(state, "c").decisions
+    assert [item.what for item in decisions] == ["dates are UTC", "ids are text"]
 
 
 def test_a_new_attempt_goes_on_from_the_last_ones_tree_with_its_evidence() -> None:
