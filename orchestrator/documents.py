@@ -136,6 +136,20 @@ def _decoded(text: bytes | str, file: str) -> str:
     return decoded
 
 
+_MENDS = {
+    "mapping values are not allowed in this context": (
+        "put a text that holds `: ` in quotes, or mend the indentation"
+    ),
+    "found character that cannot start any token": "put a text that begins so in quotes",
+    "did not find expected alphabetic or numeric character": (
+        "a text that begins with `*` or `&` needs quotes"
+    ),
+    "did not find expected key": "mend the indentation",
+    "could not find expected ':'": "mend the indentation, or add the `:` after the key",
+}
+"""What to do about the commonest of libyaml's complaints."""
+
+
 def _syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str, str]:
     """Line, message and hint of a text that is no YAML."""
     mark, start = error.problem_mark or error.context_mark, error.context_mark
@@ -145,10 +159,10 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[int, str, str]:
     line = lines[mark.line] if mark.line < len(lines) else ""
     if "\t" in line[: len(line) - len(line.lstrip())]:
         return mark.line + 1, "there is a tab in the indentation", "use spaces"
-    hint = ""
+    hints = [_MENDS.get(error.problem or "", "")]
     if error.context and start is not None and start.line != mark.line:
-        hint = f"{error.context} that begins on line {start.line + 1}"
-    return mark.line + 1, f"is no YAML: {error.problem}", hint
+        hints.append(f"{error.context} that begins on line {start.line + 1}")
+    return mark.line + 1, f"is no YAML: {error.problem}", "; ".join(filter(None, hints))
 
 
 class _UnreadableError(Exception):

@@ -17,6 +17,7 @@ Failed tasks, conflicts and red gates are values (`AttemptOutcome`), never excep
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -92,6 +93,11 @@ class DiskFullError(OrchestratorError):
     """The disk is full. Nothing that was acknowledged is lost; free room, then `resume`."""
 
     exit_code = ExitCode.DISK_FULL
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether the system says that the disk, or the user's share of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class InfrastructureError(OrchestratorError):

@@ -15,7 +15,7 @@ from orchestrator.core.events import FailureReason, GateRecord
 from orchestrator.core.graph import GraphView
 from orchestrator.core.plan import Gate, Task
 from orchestrator.core.products import Decision, Product
-from orchestrator.core.roles import Limits, Role
+from orchestrator.core.roles import Ceiling, Limits, Role
 from orchestrator.core.usage import Usage
 
 
@@ -33,6 +33,8 @@ class AttemptSpec(Record):
     run: str
     task: Task
     attempt: int = Field(ge=1)
+    started: int = 0
+    """`seq` of its `AttemptStarted`: tells its try from lost ones under the same number."""
     goal: str
     """The plan's goal, for the prompt."""
     role: Role | None
@@ -73,6 +75,8 @@ class AttemptOutcome(Record):
     product: Product | None = None
     reason: FailureReason | None = None
     """Set exactly when failed."""
+    ceiling: Ceiling | None = None
+    """For reason `limit`: the one that was reached; None where a reply was too long."""
     evidence: str = ""
     usage: Usage = Usage()
     gates: tuple[GateRecord, ...] = ()

@@ -12,9 +12,9 @@ stands for the next one; a ceiling that must hold needs a price.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from orchestrator.core.roles import Limits
+from orchestrator.core.roles import Ceiling, Limits
 from orchestrator.core.usage import Usage
 from orchestrator.models.prices import price
 
@@ -39,6 +39,8 @@ class NextCall:
     """Longest reply that fits."""
     last: str
     """Why it is the last one; empty where it is not."""
+    ceiling: Ceiling | None = None
+    """Which limit makes it the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class Exhausted:
     """No further call fits."""
 
     why: str
+    ceiling: Ceiling
+    """Which limit was reached."""
 
 
 @dataclass(slots=True)
@@ -103,14 +107,17 @@ class Budget:
             if isinstance(step, Exhausted):
                 return step
         calls = [step for step in steps if isinstance(step, NextCall)]
-        last = next((call.last for call in calls if call.last), "")
-        return NextCall(min(call.max_tokens for call in calls), last)
+        longest = min(call.max_tokens for call in calls)
+        ending = next((call for call in calls if call.last), None)
+        return NextCall(longest, "") if ending is None else replace(ending, max_tokens=longest)
 
     def _turns(self, wanted: int) -> NextCall | Exhausted:
         limit = self.limits.turns
         if limit is not None and self.turns >= limit:
-            return Exhausted(f"all {limit} turns are used")
-        return NextCall(wanted, f"turns: {limit}" if limit == self.turns + 1 else "")
+            return Exhausted(f"all {limit} turns are used", "turns")
+        if limit is not None and self.turns + 1 == limit:
+            return NextCall(wanted, f"turns: {limit}", "turns")
+        return NextCall(wanted, "")
 
     def _minutes(self, wanted: int) -> NextCall | Exhausted:
         limit = self.limits.minutes
@@ -118,15 +125,18 @@ class Budget:
             return NextCall(wanted, "")
         left = limit * 60 - self.seconds
         if left <= 0:
-            return Exhausted(f"the {limit:g} minutes are over")
-        return NextCall(wanted, f"minutes: {limit:g}" if left < 2 * self._slowest_turn else "")
+            return Exhausted(f"the {limit:g} minutes are over", "minutes")
+        if left < 2 * self._slowest_turn:
+            return NextCall(wanted, f"minutes: {limit:g}", "minutes")
+        return NextCall(wanted, "")
 
     def _tokens(self, prompt: int, wanted: int) -> NextCall | Exhausted:
         limit = self.limits.tokens
         if limit is None:
             return NextCall(wanted, "")
         left = limit - self.usage.tokens
-        return _fit(f"tokens: {limit:,}", left, prompt, float(prompt), 1.0, wanted)
+        fit = _fit(left, prompt, float(prompt), 1.0, wanted)
+        return _named(fit, "tokens", f"tokens: {limit:,}")
 
     def _usd(self, prompt: int, wanted: int) -> NextCall | Exhausted:
         limit = self.limits.usd
@@ -137,30 +147,40 @@ class Budget:
         empty = price(self.model, Usage(cache_write_1h_tokens=prompt))
         full = price(self.model, Usage(cache_write_1h_tokens=prompt, output_tokens=wanted))
         if empty is not None and full is not None:
-            return _fit(what, left, prompt, empty, (full - empty) / wanted, wanted)
-        if left <= 0 or left < self._dearest_call:
-            return Exhausted(f"too little is left of the ceiling ({what})")
-        return NextCall(wanted, what if left < 2 * self._dearest_call else "")
+            fit = _fit(left, prompt, empty, (full - empty) / wanted, wanted)
+        elif left <= 0 or left < self._dearest_call:
+            fit = None
+        else:
+            fit = (wanted, left < 2 * self._dearest_call)
+        return _named(fit, "usd", what)
+
+
+def _named(fit: tuple[int, bool] | None, ceiling: Ceiling, what: str) -> NextCall | Exhausted:
+    """What fits beneath a ceiling, said with the ceiling's name."""
+    if fit is None:
+        return Exhausted(f"too little is left of the ceiling ({what})", ceiling)
+    tokens, is_last = fit
+    return NextCall(tokens, what, ceiling) if is_last else NextCall(tokens, "")
 
 
 def _fit(
-    what: str, left: float, prompt: int, prompt_cost: float, reply_rate: float, wanted: int
-) -> NextCall | Exhausted:
+    left: float, prompt: int, prompt_cost: float, reply_rate: float, wanted: int
+) -> tuple[int, bool] | None:
     """The longest reply that leaves room for a last call, else the longest that fits at all.
 
-    Costs are in the unit of `left`: `prompt_cost` of the whole prompt, `reply_rate` of one token
-    of the reply, which is part of the next prompt too.
+    Gives its tokens and whether it is the last one; None when nothing fits. Costs are in the unit
+    of `left`: `prompt_cost` of the whole prompt, `reply_rate` of one token of the reply, which is
+    part of the next prompt too.
     """
     prompt_rate = prompt_cost / max(prompt, 1)
     last_call = prompt_cost + RESULT_TOKENS * prompt_rate + LAST_REPLY_TOKENS * reply_rate
     spare = left - prompt_cost - last_call
     rate = reply_rate + prompt_rate
     if rate == 0:
-        return NextCall(wanted, "")
+        return wanted, False
     if spare >= REPLY_TOKENS_MIN * rate:
-        return NextCall(min(wanted, int(spare / rate)), "")
+        return min(wanted, int(spare / rate)), False
     room = left - prompt_cost
     if room >= LAST_REPLY_TOKENS_MIN * reply_rate:
-        fits = wanted if reply_rate == 0 else min(wanted, int(room / reply_rate))
-        return NextCall(fits, what)
-    return Exhausted(f"too little is left of the ceiling ({what})")
+        return (wanted if reply_rate == 0 else min(wanted, int(room / reply_rate))), True
+    return None

@@ -93,7 +93,11 @@ class Caller:
     async def turn(
         self, calls: Sequence[ToolUse], *, seconds_max: float, only_submit: bool
     ) -> TurnResults:
-        """Answer `calls`. `only_submit`: nothing else is run, for there is no turn after it."""
+        """Answer `calls`, those that take time within `seconds_max` together.
+
+        `only_submit`: nothing else is run, for there is no turn after it.
+        """
+        deadline = anyio.current_time() + seconds_max
         answers: list[_Answer | None] = [None] * len(calls)
         failed_write = ""
         for group in self._groups(calls):
@@ -106,10 +110,10 @@ class Caller:
             if calls[first].name == self._submit.name:
                 answers[first] = await self._hand_in(calls[first], failed_write)
                 continue
-            await self._run(allowed, calls, answers, seconds_max)
+            await self._run(allowed, calls, answers, deadline)
             if not self._reads(calls[first]) and _failed(answers[first]):
                 failed_write = calls[first].name
-        await self._check_edits(calls, answers, seconds_max)
+        await self._check_edits(calls, answers, deadline)
         if self._fault is not None:
             raise self._fault
         return self._results(calls, answers)
@@ -171,7 +175,7 @@ class Caller:
         group: Sequence[int],
         calls: Sequence[ToolUse],
         answers: list[_Answer | None],
-        seconds_max: float,
+        deadline: float,
     ) -> None:
         """Run the calls of a group at the same time; unanswered ones ran out of time."""
         limiter = anyio.CapacityLimiter(PARALLEL_MAX)
@@ -180,13 +184,13 @@ class Caller:
             async with limiter:
                 answers[position] = await self._call(calls[position])
 
-        with anyio.move_on_after(seconds_max):
+        with anyio.CancelScope(deadline=deadline):
             async with anyio.create_task_group() as tasks:
                 for position in group:
                     tasks.start_soon(run_one, position)
 
     async def _check_edits(
-        self, calls: Sequence[ToolUse], answers: Sequence[_Answer | None], seconds_max: float
+        self, calls: Sequence[ToolUse], answers: Sequence[_Answer | None], deadline: float
     ) -> None:
         """Add what the task's check says to the result of the turn's last good edit."""
         edits = [
@@ -197,7 +201,8 @@ class Caller:
         if self.check is None or not edits or self._accepted or self._fault is not None:
             return
         try:
-            said = await self.check.run(self.workspace, seconds_max)
+            left = max(deadline - anyio.current_time(), 0.0)
+            said = await self.check.run(self.workspace, left)
         except OrchestratorError as error:
             self._fault = error
             return

@@ -32,6 +32,7 @@ from orchestrator.agent.parts import PromptParts
 from orchestrator.agent.prompt import MAX_TOKENS, first_request
 from orchestrator.agent.transcript import Entry, Transcript
 from orchestrator.core.events import FailureReason
+from orchestrator.core.roles import Ceiling
 from orchestrator.core.usage import Usage
 from orchestrator.messages import Message, Reply, Request, TextBlock, ToolResult
 from orchestrator.ports import Model, ModelError, Workspace
@@ -61,6 +62,8 @@ class AgentResult:
     """What the next attempt or a planner needs to know."""
     usage: Usage
     """Sum over its calls; `seconds` is the whole time it took."""
+    ceiling: Ceiling | None = None
+    """For reason `limit`: which one; None where its replies were too long."""
 
 
 async def run_agent(
@@ -84,7 +87,7 @@ async def run_agent(
     check = EditCheck(spec.task.check, spec.task.env) if spec.task.check is not None else None
     caller = Caller(spec.role, tools, workspace, hand_in, check)
     request = first_request(spec, spec.role, parts, caller.specs)
-    await transcript.begin(request)
+    await transcript.begin(request, spec.started)
     budget = Budget(spec.limits, spec.model, clock)
     return await _Conversation(model, transcript, caller, budget, request).run()
 
@@ -117,7 +120,7 @@ class _Conversation:
     async def run(self) -> AgentResult:
         """Take turns until the end."""
         message: Message | None = self.opening.messages[0]
-        added = len(self.opening.model_dump_json())
+        added = _bytes(self.opening)
         while True:
             call = self.budget.next_call(added, self._max_tokens)
             if message is not None and isinstance(call, NextCall) and call.last:
@@ -125,7 +128,7 @@ class _Conversation:
             if message is not None:
                 await self._say(message)
             if isinstance(call, Exhausted):
-                return self._failed("limit", call.why)
+                return self._failed("limit", call.why, call.ceiling)
             reply = await self._ask(call)
             if isinstance(reply, AgentResult):
                 return reply
@@ -135,7 +138,7 @@ class _Conversation:
                     await self._say(step.message)
                 return step.end
             message = step.message
-            added = len(message.model_dump_json()) if message is not None else 0
+            added = _bytes(message) if message is not None else 0
 
     async def _say(self, message: Message) -> None:
         self._messages = (*self._messages, message)
@@ -155,7 +158,8 @@ class _Conversation:
         except ModelError as error:
             return self._no_answer(error)
         if reply is None:
-            return self._failed("limit", "the time was over before the model answered")
+            why = "the time was over before the model answered"
+            return self._failed("limit", why, "minutes")
         self.budget.charge(reply.usage)
         message = storable(reply.message, taken=self._ids)
         self._messages = (*self._messages, message)
@@ -197,7 +201,8 @@ class _Conversation:
             step = _Step(end=self._failed("provider", why))
         if call.last and step.end is None:
             why = f"nothing was accepted within the ceiling ({call.last})"
-            return _Step(step.message, self._failed("limit", why + _shown(step.message)))
+            end = self._failed("limit", why + _shown(step.message), call.ceiling)
+            return _Step(step.message, end)
         return step
 
     async def _tool_turn(self, message: Message, call: NextCall) -> _Step:
@@ -251,15 +256,22 @@ class _Conversation:
             " what you have, and say what is missing; nothing else will be run."
         )
 
-    def _failed(self, reason: FailureReason, why: str) -> AgentResult:
+    def _failed(
+        self, reason: FailureReason, why: str, ceiling: Ceiling | None = None
+    ) -> AgentResult:
         evidence = why
         if self._last_words:
             words = clipped(visible(self._last_words), LAST_WORDS_CHARS, hint="see the transcript")
             evidence = f"{why}\nThe agent's last words: {words}"
-        return AgentResult(False, reason, evidence, self._usage())
+        return AgentResult(False, reason, evidence, self._usage(), ceiling)
 
     def _usage(self) -> Usage:
         return self.budget.usage.model_copy(update={"seconds": max(self.budget.seconds, 0.0)})
+
+
+def _bytes(sent: Request | Message) -> int:
+    """Its size as it is sent: characters would count most scripts of the world too low."""
+    return len(sent.model_dump_json().encode())
 
 
 def _with_text(message: Message, text: str) -> Message:

@@ -9,7 +9,6 @@ Not the journal: what a run must know to go on is in events; this is for people,
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from orchestrator.core.base import Record
 from orchestrator.core.usage import Usage
-from orchestrator.errors import DiskFullError, InfrastructureError
+from orchestrator.errors import DiskFullError, InfrastructureError, is_disk_full
 from orchestrator.messages import Message, Request, StopReason
 
 LOST_MAX = 1_000
@@ -35,6 +34,8 @@ class Header(Record):
     type: Literal["header"] = "header"
     task: str
     attempt: int
+    started: int = 0
+    """`seq` of the event by which this try began: a lost one has the same number."""
     model: str
     tools: tuple[str, ...]
     """Names of the tools that the model is told of."""
@@ -85,11 +86,12 @@ class Transcript:
         """
         return cls(path, await _off_the_loop(_create, path))
 
-    async def begin(self, request: Request) -> None:
-        """Write the header that belongs to the first `request`."""
+    async def begin(self, request: Request, started: int = 0) -> None:
+        """Write the header that belongs to the first `request` of the try that began there."""
         header = Header(
             task=request.task,
             attempt=request.attempt,
+            started=started,
             model=request.model,
             tools=tuple(tool.name for tool in request.tools),
             system_digest=_prefix_digest(request),
@@ -117,7 +119,7 @@ async def _off_the_loop(work: object, *args: object) -> int:
     try:
         return await anyio.to_thread.run_sync(work, *args)  # type: ignore[arg-type]
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             raise DiskFullError(f"transcript: {error}; free some room, then resume") from error
         raise InfrastructureError(f"transcript: {error}") from error
 

@@ -11,7 +11,6 @@ faults are outcomes, never exceptions, and tell what they cost.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,13 +21,14 @@ from orchestrator.agent.loop import AgentResult, run_agent
 from orchestrator.agent.parts import PromptParts, read_parts
 from orchestrator.agent.transcript import Transcript
 from orchestrator.attempt import commits
+from orchestrator.attempt.conflicts import describe_conflict
 from orchestrator.attempt.hand_in import HandedIn, HandInDesk
 from orchestrator.attempt.products import FILE_BYTES_MAX, Read
 from orchestrator.core.events import FailureReason, GateRecord
 from orchestrator.core.products import Product, Verdict
 from orchestrator.core.roles import Role
 from orchestrator.core.usage import Usage
-from orchestrator.errors import DiskFullError, InfrastructureError
+from orchestrator.errors import DiskFullError, OrchestratorError, is_disk_full
 from orchestrator.gates.evidence import describe_red
 from orchestrator.gates.runner import GateRunner
 from orchestrator.ports import Model, ModelError, Sealed, Workspace
@@ -58,15 +58,15 @@ class Site:
 
 
 async def perform(spec: AttemptSpec, site: Site) -> AttemptOutcome:
-    """Carry out `spec`. Raises `DiskFullError` only; an attempt that the machine failed is lost."""
+    """Carry out `spec`. Raises `DiskFullError`; other faults of the machine lose the attempt."""
     began = site.clock()
     attempt = _Attempt(spec, site)
     try:
         outcome = await attempt.run()
-    except InfrastructureError as error:
-        outcome = AttemptOutcome(status="lost", evidence=_evidence(str(error)))
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except DiskFullError:
+        raise
+    except (OrchestratorError, OSError) as error:
+        if is_disk_full(error):
             raise DiskFullError(f"{error}; free some room, then resume") from error
         outcome = AttemptOutcome(status="lost", evidence=_evidence(str(error)))
     usage = attempt.usage.model_copy(update={"seconds": site.clock() - began})
@@ -90,7 +90,7 @@ class _Attempt:
             date=spec.started_at,
         )
         if isinstance(merged, Conflict):
-            return _failed("conflict", _conflict_words(merged, spec))
+            return _failed("conflict", await describe_conflict(merged, spec, hub))
         if spec.role is None or not spec.role.writes:
             records = await self.verify(merged.commit, merged.tree)
             if describe_red(records):
@@ -214,7 +214,7 @@ class _Attempt:
             commit=kept.commit if kept else None,
             tree=kept.tree if kept else None,
             gates=desk.records,
-        )
+        ).model_copy(update={"ceiling": result.ceiling})
 
     async def _keep_work(self, workspace: Workspace) -> Sealed | None:
         """Seal whatever there is, protected paths too: it is kept, not integrated."""
@@ -259,12 +259,6 @@ def _rejected(handed_in: HandedIn, verdict: Verdict) -> AttemptOutcome:
         product=verdict,
         gates=handed_in.gates,
     )
-
-
-def _conflict_words(conflict: Conflict, spec: AttemptSpec) -> str:
-    entries = [f"- {entry.path}: {entry.kind}" for entry in conflict.entries]
-    names = ", ".join(f"`{item.task}`" for item in spec.inputs)
-    return f"the work of {names} does not merge:\n" + "\n".join(entries)
 
 
 def _evidence(*parts: str) -> str:

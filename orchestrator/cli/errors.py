@@ -11,7 +11,6 @@ environment, no arguments; what looks like a key is blotted out of messages.
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import re
@@ -25,7 +24,7 @@ import click
 
 from orchestrator import __version__
 from orchestrator.cli.terminal import note, settle_stdout
-from orchestrator.errors import ExitCode, OrchestratorError
+from orchestrator.errors import ExitCode, OrchestratorError, is_disk_full
 from orchestrator.observers.text import clean
 from orchestrator.state_folder import state_home
 
@@ -83,7 +82,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _expected(error: BaseException) -> bool:
     known = isinstance(error, OrchestratorError | click.ClickException | BrokenPipeError)
-    return known or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+    return known or is_disk_full(error)
 
 
 def _tell(error: BaseException) -> None:

@@ -17,7 +17,7 @@ from orchestrator.cli.terminal import out, out_style
 from orchestrator.errors import UsageError
 from orchestrator.journal import holder_of
 from orchestrator.messages import Block, OpaqueBlock, TextBlock, ToolResult, ToolUse
-from orchestrator.observers.text import Style, clean, clean_line, plural
+from orchestrator.observers.text import Style, clean, clean_line, clip, plural
 
 FOLLOW_SECONDS = 0.3
 RESULT_LINES_MAX = 30
@@ -60,7 +60,10 @@ def _transcript(found: FoundRun, task: str, attempt: int | None) -> Path:
         raise UsageError(f"run {found.id} has no conversation of {task!r}; there are: {known}")
     wanted = attempt if attempt is not None else max(attempts[task])
     if wanted not in attempts[task]:
-        raise UsageError(f"task {task} has no attempt {wanted}; newest: {max(attempts[task])}")
+        held = ", ".join(map(str, sorted(attempts[task])))
+        raise UsageError(
+            f"no agent spoke in attempt {wanted} of {task}; there are conversations of {held}"
+        )
     return found.folder.transcript(task, wanted)
 
 
@@ -103,8 +106,9 @@ def _block(block: Block, style: Style, lines_max: int | None) -> Iterator[str]:
             yield from clean(block.text).splitlines()
         case ToolUse():
             arguments = json.dumps(block.input, ensure_ascii=False)
-            chars_max = ARGUMENT_CHARS_MAX if lines_max is not None else len(arguments) + 1
-            yield style.good(f"> {clean_line(block.name)} {clean_line(arguments, chars_max)}")
+            if lines_max is not None:
+                arguments = clip(arguments, ARGUMENT_CHARS_MAX)
+            yield style.good(f"> {clean_line(block.name)} {clean(arguments)}")
         case ToolResult():
             lines = clean(block.content).splitlines()
             shown = [f"| {line}" for line in lines[:lines_max]]

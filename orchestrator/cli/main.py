@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("logs:logs", "The conversation of a task's agent."),
     "diff": ("diff:diff", "What a run, or one task, changed."),
     "report": ("show:report", "A run's report as Markdown or JSON."),
-    "version": ("show:version", "The version of this program."),
+    "version": ("version:version", "The version of this program."),
 }
 """Command -> (module:attribute in this package, one line of help)."""
 

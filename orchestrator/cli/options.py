@@ -120,9 +120,7 @@ def budget_option(function: Decorated) -> Decorated:
 def output_options(function: Decorated) -> Decorated:
     """`--json`, `--plain`, `--yes`."""
     for option in (
-        click.option(
-            "--yes", is_flag=True, help="Ask nothing. (Nothing is asked without a terminal.)"
-        ),
+        click.option("--yes", is_flag=True, help="Ask nothing; nothing is asked yet."),
         click.option("--plain", is_flag=True, help="No colour."),
         click.option("--json", is_flag=True, help="JSON lines on stdout, one an event."),
     ):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from orchestrator.core.plan import Plan
 from orchestrator.core.roles import Role
 from orchestrator.data import builtin
 from orchestrator.errors import Fault, PlanError
-from orchestrator.models.script import load_script
+from orchestrator.models.script import Script, load_script
 from orchestrator.planfile import LoadedPlan, load_plan
 from orchestrator.roles import load_roles, role_sources
 
@@ -46,9 +47,10 @@ def read_files(
     except PlanError as error:
         faults.extend(error.faults)
         known = load_roles(role_sources(bundled=builtin("roles")))
+    script: Script | None = None
     try:
         if scripted is not None:
-            load_script(scripted)
+            script = load_script(scripted)
     except PlanError as error:
         faults.extend(error.faults)
     try:
@@ -57,4 +59,12 @@ def read_files(
         faults.extend(error.faults)
     if faults or loaded is None:
         raise PlanError(faults)
-    return RunFiles(loaded, known)
+    warnings = [*loaded.warnings, *_without_turns(loaded.plan, script)]
+    return RunFiles(replace(loaded, warnings=tuple(warnings)), known)
+
+
+def _without_turns(plan: Plan, script: Script | None) -> Iterator[Fault]:
+    """Tasks with an agent for which the script has nothing to say: they will fail."""
+    for task in plan.tasks:
+        if script is not None and task.role and script.key_for(task.id, 1) is None:
+            yield Fault(script.file, 0, f"has no turns for task `{task.id}`")

@@ -46,7 +46,7 @@ def run(
 ) -> int:
     """Run PLAN, a file or the name of a bundled plan.
 
-    The result is the branch orchestrate/RUN of the repository, when every task succeeded.
+    The result is the branch orchestrate/RUN of the repository.
     """
     if plan is None:
         raise click.UsageError("a PLAN is needed: a file, or the name of a bundled plan")
@@ -86,7 +86,7 @@ def demo(
     parts = data.demo(name)
     repository = anyio.run(make_repository, parts.sample, parts.plan.stem)
     note(f"demo repository: {repository}")
-    return session.start(
+    code = session.start(
         RunOptions(
             plan=parts.plan,
             repo=repository,
@@ -99,6 +99,8 @@ def demo(
             demo=True,
         )
     )
+    note(f"look around: cd {repository} (the folder is yours to delete)")
+    return code
 
 
 @click.command()

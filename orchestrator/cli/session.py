@@ -40,7 +40,7 @@ from orchestrator.models.script import load_script
 from orchestrator.observers.jsonlines import json_lines, write_result
 from orchestrator.observers.lines import line_printer
 from orchestrator.observers.products import product_files
-from orchestrator.observers.summary import summary_lines
+from orchestrator.observers.summary import resume_command, summary_lines
 from orchestrator.observers.text import clean_line
 from orchestrator.ports import Observer
 from orchestrator.state_folder import StateFolder, new_run_id
@@ -69,6 +69,9 @@ async def _start(options: RunOptions) -> int:
     repository = await Repository.open(options.repo or Path.cwd())
     plan, roles = _read(options, repository)
     base = await repository.resolve(options.base or plan.base)
+    named = [path for task in plan.tasks for path in task.context]
+    for path in await repository.missing(base, named):
+        note(f"warning: context: {clean_line(path)} is no file of {base[:12]}; agents are told so")
     session = Session(
         repository=str(repository.top or repository.common_dir),
         plan=plan,
@@ -159,7 +162,7 @@ async def _drive(
     code = _report(state, as_json, plain)
     if state.status != "paused":
         return code
-    note(f"run {state.run} is paused ({state.pause}); go on with: orchestrate resume {state.run}")
+    note(f"run {state.run} is paused ({clean_line(state.pause)}); go on: {resume_command(state)}")
     return 128 + caught[0] if caught else ExitCode.PAUSED
 
 
@@ -172,7 +175,11 @@ async def _open_run(engine: Engine, bench: Bench, budget_usd: float | None) -> N
     else:
         note(f"resuming {state.run}")
         budget = state.settings.budget.model_copy(update={"usd": budget_usd})
-        resumed = RunResumed(versions=versions, budget=budget if budget_usd is not None else None)
+        resumed = RunResumed(
+            versions=versions,
+            budget=budget if budget_usd is not None else None,
+            sandbox=bench.sandbox.name,
+        )
         events: list[tuple[Event, int | None]] = [(resumed, None)]
         for task in sorted(state.running, key=lambda key: state.tasks[key].index):
             held = state.tasks[task]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from orchestrator import __version__
 from orchestrator.cli.lookup import FoundRun, find_run, known_runs
 from orchestrator.cli.options import NAMED_FILE, repo_option
 from orchestrator.cli.terminal import note, out, out_style
@@ -110,9 +109,3 @@ def report(run: str | None, repo: Path | None, form: str, output: Path | None) -
     except OSError as error:
         raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
     note(f"written to {output}")
-
-
-@click.command()
-def version() -> None:
-    """The version of this program."""
-    out([f"orchestrate {__version__}"])

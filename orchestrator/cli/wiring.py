@@ -100,12 +100,14 @@ class Bench:
     executor: LocalExecutor
     publisher: BranchPublisher
 
-    async def spent(self, task: str, attempt: int) -> Usage:
-        """What an attempt has cost, by its transcript; nothing where nobody acted."""
+    async def spent(self, task: str, attempt: int, started: int) -> Usage:
+        """What a try has cost, by its transcript; nothing where nobody acted in it."""
         path = self.folder.transcript(task, attempt)
         if not await anyio.Path(path).exists():
             return Usage()
         content = await anyio.to_thread.run_sync(read_transcript, path)
+        if content.header is None or content.header.started != started:
+            return Usage()  # of a lost try, which was paid for then
         return sum((entry.usage for entry in content.entries if entry.usage), Usage())
 
 
@@ -160,7 +162,7 @@ def _script(session: Session, folder: RunFolder) -> Script:
     if session.script is None:
         raise RepositoryError("this run has no script; real models are not supported yet")
     path.write_text(session.script, encoding="utf-8")
-    return load_script(path)
+    return load_script(path, name=session.script_name)
 
 
 def _tool_path(repository: Repository, demo: bool) -> list[str]:

@@ -11,7 +11,7 @@ pauses for more money.
 
 from __future__ import annotations
 
-from orchestrator.core.roles import Limits
+from orchestrator.core.roles import Ceiling, Limits
 from orchestrator.core.state import RunState, TaskState
 
 
@@ -56,10 +56,13 @@ class Purse:
         return given
 
 
-def is_clamped(given: Limits, own: Limits) -> bool:
-    """Whether a slice is smaller than the task's own limits ask for."""
-    pairs = ((given.usd, own.usd), (given.tokens, own.tokens), (given.minutes, own.minutes))
-    return any(got is not None and (want is None or got < want) for got, want in pairs)
+def is_clamped(given: Limits, own: Limits, ceiling: Ceiling | None) -> bool:
+    """Whether a slice has less of `ceiling` than the task's own limits ask for."""
+    if ceiling is None:
+        return False
+    got: float | None = getattr(given, ceiling)
+    want: float | None = getattr(own, ceiling)
+    return got is not None and (want is None or got < want)
 
 
 def _roomier(given: Limits, outgrown: Limits) -> bool:

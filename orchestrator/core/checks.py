@@ -19,7 +19,7 @@ from typing import Literal
 
 from orchestrator.core import graph as graphs
 from orchestrator.core.base import TaskId
-from orchestrator.core.plan import Plan, PlanSettings, Task
+from orchestrator.core.plan import Gate, Plan, PlanSettings, Task
 from orchestrator.core.roles import Role
 
 INTEGRATE = "integrate"
@@ -84,7 +84,7 @@ def check_graph(
         )
     return (
         *_check_decisions(by_id.values()),
-        *_check_merges(graph, by_id, roles),
+        *_check_merges(settings, graph, by_id, roles),
         *_check_overlaps(settings, graph, by_id, roles),
     )
 
@@ -124,6 +124,26 @@ def _falls_short(sink: Task, tasks: Iterable[Task], plan: Plan) -> bool:
     """Whether the only sink may be skipped, or leaves out one of the plan's own gates."""
     gates = next(task.gates for task in tasks if task.id == sink.id)
     return sink.when is not None or any(gate not in gates for gate in plan.gates)
+
+
+def missing_gates(
+    result: TaskId,
+    settings: PlanSettings,
+    tasks: Mapping[TaskId, Task],
+    roles: Mapping[str, Role],
+) -> tuple[Gate, ...]:
+    """The plan's own gates that never see the tree of `result`.
+
+    A task that only hands on what its one need made shares its tree, and so its gates.
+    """
+    task = tasks[result]
+    run = list(task.gates)
+    while len(task.needs) == 1 and not graphs.writes_of(task, roles):
+        task = tasks[task.needs[0]]
+        if task.when is not None:
+            break  # it may be skipped, and its gates with it
+        run += task.gates
+    return tuple(gate for gate in settings.gates if gate not in run)
 
 
 def _check_alone(plan: Plan, roles: Mapping[str, Role]) -> Iterator[Problem]:
@@ -210,7 +230,10 @@ def _check_decisions(tasks: Iterable[Task]) -> Iterator[Problem]:
 
 
 def _check_merges(
-    graph: graphs.Dag, tasks: Mapping[TaskId, Task], roles: Mapping[str, Role]
+    settings: PlanSettings,
+    graph: graphs.Dag,
+    tasks: Mapping[TaskId, Task],
+    roles: Mapping[str, Role],
 ) -> Iterator[Problem]:
     carrying = graphs.carriers(graph, tasks, roles)
     for task in tasks.values():
@@ -235,6 +258,13 @@ def _check_merges(
             ("tasks", sinks[0], "when"),
             f"the run's result is what `{sinks[0]}` makes, and it may be skipped",
             f"let a task without `when` need it, such as `{INTEGRATE}`",
+        )
+    elif sinks and (missing := missing_gates(sinks[0], settings, tasks, roles)):
+        yield Problem(
+            ("tasks", sinks[0], "gates"),
+            f"the run's result is what `{sinks[0]}` makes, and the plan's"
+            f" {', '.join(f'`{gate.name}`' for gate in missing)} would not run on it",
+            f"add it to the gates of `{sinks[0]}`, or let `{INTEGRATE}` need it",
         )
 
 

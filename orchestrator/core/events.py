@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter
 from orchestrator.core.base import ObjectId, Record, TaskId
 from orchestrator.core.plan import PlanSettings, RunBudget, Task
 from orchestrator.core.products import Product
-from orchestrator.core.roles import Limits, Role
+from orchestrator.core.roles import Ceiling, Limits, Role
 from orchestrator.core.usage import Usage
 
 SCHEMA_VERSION = 1
@@ -160,6 +160,8 @@ class AttemptFailed(Record):
     """What was handed in, if anything: a reviewer's verdict."""
     usage: Usage = Usage()
     gates: tuple[GateRecord, ...] = ()
+    ceiling: Ceiling | None = None
+    """The limit that was reached, for reason `limit`; None where it was none of these."""
 
 
 class AttemptLost(Record):
@@ -216,6 +218,8 @@ class RunResumed(Record):
     versions: dict[str, str] = {}
     budget: RunBudget | None = None
     """The run's budget from here on; None leaves it as it is."""
+    sandbox: str | None = None
+    """Level of isolation from here on; None leaves it as it was."""
 
 
 class RunFinished(Record):

@@ -38,6 +38,8 @@ STARS_MAX = 2
 """Most `*` between two slashes of a pattern."""
 PATTERN_STARS_MAX = 12
 """Most `*` of a pattern, those of `**` counted singly."""
+PATTERN_FOLDERS_MAX = 2
+"""Most `**` of a pattern that something follows: each tries every folder of a path again."""
 
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*([smh]?)")
 _UNIT_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -265,6 +267,8 @@ def _cheap_to_match(pattern: str) -> str:
         raise predicate(f"must have at most {STARS_MAX} `*` between two slashes")
     if pattern.count("*") > PATTERN_STARS_MAX:
         raise predicate(f"must have at most {PATTERN_STARS_MAX} `*`")
+    if pattern.rstrip("/*").count("**") > PATTERN_FOLDERS_MAX:
+        raise predicate(f"must have at most {PATTERN_FOLDERS_MAX} `**` before its end")
     return pattern
 
 

@@ -95,12 +95,20 @@ def _apply(state: RunState, body: Event, event: StoredEvent) -> None:
         case RunPaused():
             state.status, state.pause = "paused", f"{body.reason}: {body.detail}"
         case RunResumed():
-            state.status, state.pause = "running", ""
-            if body.budget is not None and state.started is not None:
-                settings = state.settings.model_copy(update={"budget": body.budget})
-                state.started = state.started.model_copy(update={"settings": settings})
+            _resume(state, body)
         case RunFinished():
             state.status, state.branch, state.commit = body.status, body.branch, body.commit
+
+
+def _resume(state: RunState, body: RunResumed) -> None:
+    state.status, state.pause = "running", ""
+    changes: dict[str, object] = {}
+    if body.budget is not None:
+        changes["settings"] = state.settings.model_copy(update={"budget": body.budget})
+    if body.sandbox is not None:
+        changes["sandbox"] = body.sandbox
+    if changes and state.started is not None:
+        state.started = state.started.model_copy(update=changes)
 
 
 def _move(state: RunState, task: TaskState, to: TaskStatus, seq: int, what: str) -> None:
@@ -160,7 +168,7 @@ def _fail(state: RunState, task: TaskState, body: AttemptFailed, given: Limits, 
     task.reason, task.evidence, task.signature = body.reason, body.evidence, body.signature
     task.gates, task.product, task.kept = body.gates, body.product, body.commit
     task.lost = 0
-    if body.reason == "limit" and is_clamped(given, task.task.limits):
+    if body.reason == "limit" and is_clamped(given, task.task.limits, body.ceiling):
         task.outgrown = given  # the run's budget fell short, not the agent
         _again(state, task, seq, body.type)
         return

@@ -17,7 +17,14 @@ from orchestrator.core.base import TaskId
 from orchestrator.core.checks import Problem
 from orchestrator.core.drafts import Amendment, PatchDraft, resolve_task
 from orchestrator.core.events import PlanRevised
-from orchestrator.core.graph import GraphView, build, carriers, find_cycle, plans
+from orchestrator.core.graph import (
+    GraphView,
+    build,
+    carriers,
+    find_cycle,
+    plans,
+    writing_sinks,
+)
 from orchestrator.core.plan import Task
 from orchestrator.core.roles import Role
 
@@ -157,7 +164,10 @@ class _Application:
                     )
 
     def _complete(self, ids: list[TaskId]) -> None:
-        """Put needs in plan order and give merge nodes the plan's gates, as a plan file's get."""
+        """Put needs in plan order and give the plan's gates to merge nodes, as a plan file's get.
+
+        The task that makes the run's result runs them whatever gates the patch gives it.
+        """
         place = {key: index for index, key in enumerate(self.after)}
         for key in ids:
             needs = sorted(dict.fromkeys(self.after[key].needs), key=place.__getitem__)
@@ -168,6 +178,11 @@ class _Application:
         carrying = carriers(graph, self.after, self.roles)
         for key in ids:
             self.after[key] = checks.gated(self.after[key], self.view.settings, carrying)
+        for sink in writing_sinks(graph, self.after, self.roles):
+            if sink in ids:
+                task, settings = self.after[sink], self.view.settings
+                more = checks.missing_gates(sink, settings, self.after, self.roles)
+                self.after[sink] = task.model_copy(update={"gates": (*task.gates, *more)})
 
     def _fits(self) -> Iterator[Problem]:
         """What is wrong with the graph as it would be."""

@@ -24,6 +24,10 @@ SUBMIT_TOOLS: dict[ProductKind, str] = {
 """The tool that hands in a product of each kind."""
 
 
+Ceiling = Literal["usd", "tokens", "turns", "minutes"]
+"""Which of an attempt's limits."""
+
+
 class Limits(Record):
     """Ceilings of one attempt. None means that the run's own limits are the only ones."""
 

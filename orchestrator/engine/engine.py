@@ -61,8 +61,12 @@ class Publisher(Protocol):
         ...
 
 
-Spent = Callable[[TaskId, int], Awaitable[Usage]]
-"""What the attempt (task, number) has cost so far, by its own durable records."""
+Spent = Callable[[TaskId, int, int], Awaitable[Usage]]
+"""What a try of an attempt has cost so far, by its own durable records.
+
+It is named by task, number and the `seq` of its `AttemptStarted`: a lost try has left records under
+the same number, and was paid for when it was lost.
+"""
 
 Outcome = tuple[AttemptSpec, AttemptOutcome | None]
 """What came of an attempt; None when it was interrupted."""
@@ -118,7 +122,9 @@ class Engine:
 
     async def lost(self, task: TaskId, attempt: int, why: str) -> AttemptLost:
         """The event for an attempt that ended with its process, what it had cost included."""
-        usage = Usage() if self._spent is None else await self._spent(task, attempt)
+        usage = Usage()
+        if self._spent is not None:
+            usage = await self._spent(task, attempt, self.state.tasks[task].cause or 0)
         return AttemptLost(task=task, attempt=attempt, why=why, interrupted=True, usage=usage)
 
     async def append(self, entries: Sequence[tuple[Event, int | None]]) -> None:
@@ -219,6 +225,7 @@ def outcome_event(spec: AttemptSpec, outcome: AttemptOutcome) -> Event:
                 product=outcome.product,
                 usage=outcome.usage,
                 gates=outcome.gates,
+                ceiling=outcome.ceiling,
             )
         case "lost" | "paused":
             return AttemptLost(

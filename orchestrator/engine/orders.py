@@ -28,6 +28,7 @@ def order(state: RunState, start: StartAttempt) -> AttemptSpec:
         run=state.run,
         task=task,
         attempt=start.attempt,
+        started=held.cause or 0,
         goal=state.settings.goal,
         role=role,
         model=task.model or state.settings.defaults.model or MODEL_UNNAMED,

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -35,7 +34,13 @@ import anyio
 from pydantic_core import PydanticSerializationError
 
 from orchestrator.core.events import EVENT, Event, StoredEvent
-from orchestrator.errors import DiskFullError, InfrastructureError, LockedError, RepositoryError
+from orchestrator.errors import (
+    DiskFullError,
+    InfrastructureError,
+    LockedError,
+    RepositoryError,
+    is_disk_full,
+)
 from orchestrator.journal.fault import Fault
 from orchestrator.journal.store import BUSY_SECONDS, Journal, connect, translated
 from orchestrator.state_folder import RunFolder
@@ -47,6 +52,8 @@ GROUP_RECORDS_MAX = 1_000
 """Appends past this many records go into the next commit."""
 
 LOCK_TRIES = 100
+"""How often a lock that is held is tried again: `holder_of` has it for an instant."""
+LOCK_PAUSE_S = 0.002
 
 Entry = tuple[Event, int | None]
 """An event and the sequence number of its cause."""
@@ -236,7 +243,7 @@ class RunLog:
         """The error as callers see it."""
         if isinstance(error, sqlite3.Error):
             return translated(error, self._journal.path)
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if is_disk_full(error):
             return DiskFullError(
                 f"{self._journal.path}: the disk is full; free some room, then `orchestrate resume`"
             )
@@ -290,7 +297,7 @@ def _lock(path: Path) -> int:
         ) from error
     except OSError as error:
         os.close(descriptor)
-        if error.errno == errno.ENOSPC:
+        if is_disk_full(error):
             raise DiskFullError(f"{path}: the disk is full; free some room") from error
         raise RepositoryError(f"{path}: cannot be locked ({error.strerror})") from error
     return descriptor
@@ -301,7 +308,7 @@ def _flock(descriptor: int) -> None:
     for _ in range(LOCK_TRIES):
         with contextlib.suppress(BlockingIOError):
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.sched_yield()
+        time.sleep(LOCK_PAUSE_S)
     return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

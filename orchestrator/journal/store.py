@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ DATABASE_VERSION = 1
 
 BUSY_SECONDS = 30.0
 """How long a writer waits for another run's commit."""
+BUSY_PAUSE_S = 0.01
 
 SCHEMA = (
     """
@@ -147,13 +149,31 @@ def connect(path: Path) -> sqlite3.Connection:
     """Open the database: autocommit, write-ahead log, every commit synced to the disk."""
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     try:
-        db.execute("PRAGMA journal_mode = WAL")
+        _write_ahead(db)
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA trusted_schema = OFF")
     except sqlite3.Error:
         db.close()
         raise
     return db
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Switch the write-ahead log on, which lasts.
+
+    Of several processes that switch at once SQLite turns all but one away without waiting.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            busy = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if not busy or time.monotonic() > deadline:
+                raise
+            time.sleep(BUSY_PAUSE_S)
+        else:
+            return
 
 
 def translated(error: Exception, path: Path) -> Exception:

@@ -123,9 +123,12 @@ class Script:
         return self.document.line(("tasks", key, turn))
 
 
-def load_script(path: Path) -> Script:
-    """Read and check a script file. Raises `PlanError` with every fault that it has."""
-    document = load_document(_read(path), str(path))
+def load_script(path: Path, *, name: str = "") -> Script:
+    """Read and check a script file. Raises `PlanError` with every fault that it has.
+
+    `name` is what messages call it, where that is not its path.
+    """
+    document = load_document(_read(path), name or str(path))
     try:
         draft = _ScriptDraft.model_validate(document.data)
     except ValidationError as error:

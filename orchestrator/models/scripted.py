@@ -56,8 +56,8 @@ class ScriptedModel:
         if key is None or index >= len(turns):
             raise ModelError(
                 "script",
-                f"script exhausted: {script.file} has {len(turns)} turns for task"
-                f" `{request.task}` (attempt {request.attempt}), turn {index + 1} was asked for",
+                f"script exhausted: no turn {index + 1} for task `{request.task}`"
+                f" (attempt {request.attempt}) in {script.file}",
             )
         expected, seen = turns[index].expect, _last_results(request)
         if expected is not None and expected not in seen:

@@ -35,6 +35,12 @@ from orchestrator.ports import Observer
 TAIL_LINES_MAX = 12
 EVIDENCE_LINES_MAX = 6
 IDS_MAX = 12
+OUTCOMES = {
+    "passed": "passed",
+    "failed": "failed",
+    "timeout": "ran out of time",
+    "environment": "could not run",
+}
 
 
 def line_printer(stream: TextIO, style: Style) -> Observer:
@@ -80,7 +86,7 @@ def event_lines(event: Event, style: Style) -> Iterator[str]:
         case RunPaused():
             yield f"{style.odd('paused')} ({event.reason}): {clean_line(event.detail)}"
         case RunResumed():
-            yield "resumed"
+            yield "resumed" + (f", sandbox {event.sandbox}" if event.sandbox is not None else "")
         case RunFinished():
             yield f"run {status_text(style, event.status)}"
 
@@ -136,8 +142,8 @@ def _ended(event: AttemptSucceeded | AttemptFailed, how: str) -> str:
 
 def _gate(gate: GateRecord) -> str:
     exit_status = f", exit {gate.exit_status}" if gate.outcome == "failed" else ""
-    base = f", {gate.base} on the base" if gate.base is not None else ""
-    return f"{gate.name} {gate.outcome} ({duration(gate.seconds)}{exit_status}{base})"
+    base = f", {OUTCOMES[gate.base]} on the base" if gate.base is not None else ""
+    return f"{gate.name} {OUTCOMES[gate.outcome]} ({duration(gate.seconds)}{exit_status}{base})"
 
 
 def _ids(ids: Iterable[str]) -> str:

@@ -49,7 +49,7 @@ def report_json(state: RunState, events: Sequence[StoredEvent]) -> str:
             | EVENT.dump_python(event.body, mode="json", by_alias=True)
             for event in events
             if isinstance(event.body, PlanRejected)
-            or (isinstance(event.body, PlanRevised) and event.seq > 2)
+            or (isinstance(event.body, PlanRevised) and (event.body.by or event.body.replans))
         ],
         "tasks": {key: _task(task, failures[key]) for key, task in state.tasks.items()},
     }

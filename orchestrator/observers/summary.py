@@ -16,7 +16,7 @@ SUMMARY_CHARS_MAX = 60
 
 PLAIN = Style()
 GOOD = frozenset({"succeeded", "skipped", "passed"})
-BAD = frozenset({"failed", "blocked", "timeout", "environment", "changed_tree"})
+BAD = frozenset({"failed", "blocked", "timeout", "environment"})
 
 
 def status_text(style: Style, status: str, width: int = 0) -> str:
@@ -48,7 +48,7 @@ def product_line(product: Product | None) -> str:
 def task_line(state: TaskState) -> str:
     """What became of a task, in one line: its product, or why it has none."""
     if state.status is TaskStatus.FAILED:
-        return clean_line(f"{state.reason}: {state.evidence}")
+        return clean_line(f"{state.reason or 'infrastructure'}: {state.evidence}")
     if state.status is TaskStatus.BLOCKED:
         return f"needs {state.blocked_by}, which failed"
     if product := product_line(state.product):
@@ -82,13 +82,20 @@ def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) ->
     ]
 
 
+def resume_command(state: RunState) -> str:
+    """What to type to go on with a paused run."""
+    more = " --budget-usd X" if state.pause.startswith("budget") else ""
+    return f"orchestrate resume {state.run}{more}"
+
+
 def summary_lines(state: RunState, style: Style = PLAIN) -> Iterator[str]:
     """The whole result, a line at a time, without line ends."""
     ran = duration(state.ended_at - state.started_at)
-    yield f"run {state.run}: {status_text(style, state.status)} in {ran}"
+    how_long = {"paused": "after", "running": "for"}.get(state.status, "in")
+    yield f"run {state.run}: {status_text(style, state.status)} {how_long} {ran}"
     if state.status == "paused":
         yield f"paused: {clean_line(state.pause)}"
-        yield f"go on:  orchestrate resume {state.run}"
+        yield f"go on:  {resume_command(state)}"
     if state.branch is not None:
         commit = f" at {state.commit[:12]}" if state.commit else ""
         yield f"branch: {clean_line(state.branch)}{commit}"

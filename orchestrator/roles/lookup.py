@@ -137,7 +137,7 @@ def _files_of(
 def _paths(source: RoleSource, faults: list[Fault]) -> list[Path]:
     """The `*.md` of a folder, sorted; a folder that must be there and is not is a fault."""
     directory = source.directory
-    if not source.origin.trusted and directory.is_symlink():
+    if not source.origin.trusted and (directory.is_symlink() or directory.parent.is_symlink()):
         faults.append(Fault(str(directory), 0, "the folder is a link", "make it a real folder"))
         return []
     if not directory.is_dir():

@@ -14,17 +14,23 @@ from bisect import bisect_left
 from hashlib import sha256
 from typing import Annotated
 
+import anyio
 import anyio.to_thread
 from pydantic import Field
 
 from orchestrator.core.base import Record
 from orchestrator.ports import ToolError, Workspace
+from orchestrator.tools.apart import run_apart
 from orchestrator.tools.content import FILE_BYTES_MAX, Form, form_of, refuse_binary
 from orchestrator.tools.definition import Definition, PathText, ToolSession, relative
-from orchestrator.tools.parses import problem_in
+from orchestrator.tools.parses import Problem, is_parsed, problem_within
 
 LINES_NAMED = 10
 MATCHES_MAX = 10_000
+PARSE_SECONDS_MAX = 10.0
+"""Longest wait for a parser, its process's start included."""
+PARSE_ALARM_SECONDS = 20
+"""When that process ends itself, should nobody be there to end it."""
 
 EditedText = Annotated[str, Field(max_length=1_000_000)]
 
@@ -54,7 +60,7 @@ async def _edit(args: EditArguments, workspace: Workspace, session: ToolSession)
     if len(before) > FILE_BYTES_MAX:
         raise ToolError(f"{path} is larger than {FILE_BYTES_MAX:,} bytes: edit it with a command")
     after, lines = await anyio.to_thread.run_sync(replaced, before, args, old_text)
-    note = await anyio.to_thread.run_sync(check_form, path, before, after)
+    note = await check_form(path, before, after)
     await workspace.write(path, after)
     known = session.seen.get(relative(path, workspace))
     if known is not None:
@@ -170,20 +176,36 @@ def _named(lines: list[int]) -> str:
     return named + (f" and {len(lines) - LINES_NAMED:,} more" if len(lines) > LINES_NAMED else "")
 
 
-def check_form(path: str, before: bytes | None, after: bytes) -> str:
+async def check_form(path: str, before: bytes | None, after: bytes) -> str:
     """A remark for the result, empty when the new content parses or is of no known kind.
 
-    Raises `ToolError` where the old content parsed and the new one does not.
+    Raises `ToolError` where the old content parsed and the new one does not. Content that takes
+    too long to parse, or too much, is let through with a remark.
     """
-    problem = problem_in(path, after)
-    if problem is None:
-        return ""
-    if before is not None and problem_in(path, before) is None:
+    try:
+        problem = await _problem_in(path, after)
+        if problem is None:
+            return ""
+        parsed_before = before is not None and await _problem_in(path, before) is None
+    except (TimeoutError, anyio.BrokenWorkerProcess):
+        return " Whether it parses is not known: a parser could not cope with it."
+    if parsed_before:
         raise ToolError(
             f"refused, {path} was left as it is: it would no longer parse"
             f" ({problem.shown(after)})\nCorrect the text and send the call again."
         )
     return f" Note that it does not parse: {problem.shown(after)}"
+
+
+async def _problem_in(path: str, data: bytes) -> Problem | None:
+    """What keeps `data` from parsing, found in a process that can be ended.
+
+    Raises `TimeoutError`, or `BrokenWorkerProcess` where the parser ended its process.
+    """
+    if not is_parsed(path, data):
+        return None
+    with anyio.fail_after(PARSE_SECONDS_MAX):
+        return await run_apart(problem_within, path, data, PARSE_ALARM_SECONDS)
 
 
 EDIT = Definition(

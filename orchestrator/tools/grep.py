@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import anyio
-import anyio.to_process
 import anyio.to_thread
 from pydantic import Field
 
 from orchestrator.core.base import Record
 from orchestrator.ports import FileAccessError, FileEntry, ToolError, Workspace
+from orchestrator.tools.apart import run_apart
 from orchestrator.tools.definition import Definition, PathText, ToolSession, relative
 from orchestrator.tools.globs import below, matcher
 from orchestrator.tools.search import Hits, search
@@ -153,9 +153,7 @@ async def _search_batch(
 ) -> None:
     """Search one portion. Raises `ToolError` for a faulty pattern."""
     try:
-        found = await anyio.to_process.run_sync(
-            search, args.pattern, args.ignore_case, batch, room, ALARM_SECONDS, cancellable=True
-        )
+        found = await run_apart(search, args.pattern, args.ignore_case, batch, room, ALARM_SECONDS)
     except anyio.BrokenWorkerProcess as error:
         raise ToolError(
             "the process that searches ended early: use a simpler pattern, or narrow path or glob"

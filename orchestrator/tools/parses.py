@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import signal
 import threading
 import tomllib
 import warnings
@@ -44,12 +45,33 @@ class Problem:
         return f"{self.language}, {place}{self.message}{quote}"
 
 
+def is_parsed(path: str, data: bytes) -> bool:
+    """Whether `data` is of a kind and a size that is looked at."""
+    return _kind(path) in _PARSERS and len(data) <= BYTES_MAX
+
+
+def problem_within(path: str, data: bytes, seconds: int) -> Problem | None:
+    """`problem_in`, to be called in a process of its own, which is ended after `seconds`.
+
+    Parsers hold the interpreter while they work, and half a megabyte that was written to that end
+    keeps some of them busy for minutes.
+    """
+    signal.alarm(seconds)
+    try:
+        return problem_in(path, data)
+    finally:
+        signal.alarm(0)
+
+
+def _kind(path: str) -> str:
+    return path.rpartition(".")[2].lower()
+
+
 def problem_in(path: str, data: bytes) -> Problem | None:
-    """What keeps `data` from parsing; None where it parses, or its kind is not known."""
-    parse = _PARSERS.get(path.rpartition(".")[2].lower())
-    if parse is None or len(data) > BYTES_MAX:
+    """What keeps `data` from parsing; None where it parses, or is not looked at."""
+    if not is_parsed(path, data):
         return None
-    language, check = parse
+    language, check = _PARSERS[_kind(path)]
     try:
         check(data)
     except SyntaxError as error:

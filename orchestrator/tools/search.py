@@ -2,7 +2,7 @@
 
 Python's `re` holds the interpreter while it matches: a pattern that backtracks without end would
 stop the whole program, whatever thread it runs in. So `Grep` calls `search` through
-`anyio.to_process`, with a deadline that kills. The alarm ends the process even when the program
+`run_apart`, with a deadline that kills. The alarm ends the process even when the program
 that wanted the answer is gone. Standard library only, so that the process starts at once.
 """
 

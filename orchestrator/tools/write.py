@@ -10,7 +10,6 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Annotated
 
-import anyio.to_thread
 from pydantic import Field
 
 from orchestrator.core.base import Record
@@ -38,7 +37,7 @@ async def _write(args: WriteArguments, workspace: Workspace, session: ToolSessio
         form = form_of(before)
     text = args.content.removeprefix("\ufeff") if form.bom else args.content
     after = form.bom + (form.encode(text, path=path) if before is not None else text.encode())
-    note = await anyio.to_thread.run_sync(check_form, path, before, after)
+    note = await check_form(path, before, after)
     if after == before:
         return f"{path} already has this content: nothing was changed."
     await workspace.write(path, after)

@@ -30,6 +30,7 @@ MOUNT_POINT = "/workspace"
 
 _HOME = "/home/agent"
 _TMP = "/tmp"  # noqa: S108 - a file system of the command's own
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the same
 _ETC = "etc"
 _EMPTY = "empty"
 _TMPFS_BYTES_MAX = 1 << 30
@@ -113,10 +114,11 @@ class Bubblewrap:
         options = ["--proc", "/proc", "--dev", "/dev"]
         for name in _PROC_READ_ONLY:
             options += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
-        for folder in (_TMP, _HOME):
+        for folder in (_TMP, _HOME, _SHARED_MEMORY):
             if self.modern:
                 options += ["--size", str(_TMPFS_BYTES_MAX)]
             options += ["--tmpfs", folder]
+        options += ["--remount-ro", "/dev"]
         options += ["--symlink", "../tmp", f"/var{_TMP}"]
         for name in _made_etc():
             options += ["--ro-bind", str(place / _ETC / name), f"/etc/{name}"]

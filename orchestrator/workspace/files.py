@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from orchestrator.errors import DiskFullError, is_disk_full
 from orchestrator.ports import FileAccessError
 from orchestrator.workspace.names import TEMPORARY_PREFIX, is_git_name
 
@@ -119,6 +120,8 @@ def _reported(path: str) -> Iterator[None]:
     except NotADirectoryError:
         raise FileAccessError(f"{path}: a file is where its folder should be") from None
     except OSError as error:
+        if is_disk_full(error):
+            raise DiskFullError(f"{path}: {error.strerror}; free some room, then resume") from None
         raise FileAccessError(f"{path}: {error.strerror or error}; use another path") from None
 
 

@@ -14,6 +14,7 @@ threads, and its index is slow and runs hooks.
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import re
@@ -22,6 +23,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -30,7 +32,12 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import RunVar
 
-from orchestrator.errors import InfrastructureError, RepositoryError
+from orchestrator.errors import (
+    DiskFullError,
+    InfrastructureError,
+    OrchestratorError,
+    RepositoryError,
+)
 
 # Without this, importing GitPython fails where git is missing; `require_git` says it in one line.
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
@@ -44,6 +51,7 @@ IDENTITY = ("orchestrate", "orchestrate@localhost")
 
 _TIMEOUT_S = 120.0
 _PROCESSES_MAX = 8
+_DISK_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 _FULL_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 _ENVIRONMENT = {
@@ -140,8 +148,9 @@ class HostGit:
         bytes_max: int | None = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> GitResult:
-        """Run `git ARGS`. Raises `InfrastructureError` for a status that is not in `statuses`.
+        """Run `git ARGS`.
 
+        A status that is not in `statuses` raises `InfrastructureError`, or `DiskFullError`.
         `date`: Unix seconds for author and committer. `bytes_max`: stop reading, and git, there;
         `stdin` must then be short.
         """
@@ -176,9 +185,11 @@ class HostGit:
         )
 
 
-def git_failure(command: str, git_dir: Path, result: GitResult) -> InfrastructureError:
+def git_failure(command: str, git_dir: Path, result: GitResult) -> OrchestratorError:
     """The error for a git command that should have worked: what, where, git's own words."""
     words = result.errors.strip().splitlines()
+    if any(sign in result.errors for sign in _DISK_FULL):
+        return DiskFullError(f"{git_dir}: git {command}: {words[-1]}; free some room, then resume")
     return InfrastructureError(
         f"{git_dir}: git {command} ended with status {result.status}: "
         f"{words[-1] if words else 'no message'}"
@@ -258,13 +269,14 @@ async def _execute(
     if limiter is None:
         limiter = anyio.CapacityLimiter(_PROCESSES_MAX)
         _limiter.set(limiter)
-    try:
-        with anyio.fail_after(timeout_s):
-            return await to_thread.run_sync(child.run, abandon_on_cancel=True, limiter=limiter)
-    except TimeoutError:
-        raise InfrastructureError(f"git: no answer within {timeout_s:g} s in {cwd}") from None
-    finally:
-        child.kill()
+    async with limiter:  # waiting for a turn, behind long checkouts, is not git's own time
+        try:
+            with anyio.fail_after(timeout_s):
+                return await to_thread.run_sync(child.run, abandon_on_cancel=True)
+        except TimeoutError:
+            raise InfrastructureError(f"git: no answer within {timeout_s:g} s in {cwd}") from None
+        finally:
+            child.kill()
 
 
 class _Child:
@@ -325,4 +337,5 @@ class _Child:
         self._unwanted.set()
         process = self._process
         if process is not None and process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # ended, and reaped by its thread, just now
+                os.killpg(process.pid, signal.SIGKILL)

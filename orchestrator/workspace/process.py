@@ -104,6 +104,7 @@ async def _attend(
                 await _end_group(process)
                 await process.wait()
                 await drain.finish()
+            drain.stop()  # also where the cleanup ran out of time: its scope is shielded
     return status if status is None or status >= 0 else 128 - status
 
 
@@ -132,6 +133,9 @@ class _Drain:
         """Wait a moment for the pipe to close: processes that are being killed hold it open."""
         with anyio.move_on_after(_LINGER_S):
             await self._closed.wait()
+
+    def stop(self) -> None:
+        """Read no more."""
         self._scope.cancel()
 
 

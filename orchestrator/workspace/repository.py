@@ -12,6 +12,7 @@ What it guarantees:
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -116,6 +117,16 @@ class Repository:
             f"{self.top or self.common_dir}: no commit is called {revision[:100]!r}; "
             "`git rev-parse` must know it"
         )
+
+    async def missing(self, commit: str, paths: Sequence[str]) -> tuple[str, ...]:
+        """Those of `paths` that are no files of `commit`, each once, in the order given."""
+        if not paths:
+            return ()
+        listed = await HostGit(self.git_dir)(
+            "ls-tree", "-r", "-z", "--name-only", "--full-tree", full_id(commit)
+        )
+        there = set(listed.fields)
+        return tuple(path for path in dict.fromkeys(paths) if path not in there)
 
     async def create_branch(self, run: str, commit: str) -> None:
         """Create the run's branch at `commit`; fine when it is there already with that value."""

@@ -24,10 +24,10 @@ import anyio
 from anyio import to_thread
 from pathspec import GitIgnoreSpec
 
-from orchestrator.errors import InfrastructureError
+from orchestrator.errors import DiskFullError, InfrastructureError
 from orchestrator.ports import Sealed, SealRefused
 from orchestrator.workspace.files import TreeFiles
-from orchestrator.workspace.git import GitResult, HostGit, full_id
+from orchestrator.workspace.git import GitResult, HostGit, full_id, git_failure
 from orchestrator.workspace.hub import Hub, index_pack
 from orchestrator.workspace.names import ARTEFACT_EXCLUDES, is_artefact_file, is_printable
 from orchestrator.workspace.survey import (
@@ -166,8 +166,9 @@ class Seal:
     def _judge(self, changes: Sequence[Change], order: Order) -> list[str]:
         """What is wrong with the changes, one sentence each."""
         problems: list[str] = []
+        scope = GitIgnoreSpec.from_lines(order.protect if order.writes is None else order.writes)
         for change in changes:
-            problem = _scope_problem(change.path, order) or self._content_problem(change)
+            problem = _scope_problem(change.path, order, scope) or self._content_problem(change)
             if problem is not None:
                 problems.append(problem)
         return problems
@@ -223,13 +224,15 @@ def _capped(lines: Sequence[str]) -> tuple[str, ...]:
     return (*lines[:_LINES_MAX], f"... and {len(lines) - _LINES_MAX} more")
 
 
-def _scope_problem(path: str, order: Order) -> str | None:
-    """Why the task may not change `path`. What its `writes` names it may, protected or not."""
-    if order.writes is not None:
-        if GitIgnoreSpec.from_lines(order.writes).match_file(path):
-            return None
+def _scope_problem(path: str, order: Order, scope: GitIgnoreSpec) -> str | None:
+    """Why the task may not change `path`. What its `writes` names it may, protected or not.
+
+    `scope`: the order's `writes`, or what is protected where it names none.
+    """
+    named = scope.match_file(path)
+    if order.writes is not None and not named:
         return f"{path}: outside of what this task writes ({', '.join(order.writes)}); undo it"
-    if GitIgnoreSpec.from_lines(order.protect).match_file(path):
+    if order.writes is None and named:
         return f"{path}: protected, it judges the work; undo the change"
     return None
 
@@ -252,8 +255,9 @@ async def _write_tree(git: HostGit, choice: _Choice) -> str | SealRefused:
         # Paths that git thinks hostile it passes over with a word and status 0.
         if updated.status != 0 or "Ignoring path" in updated.errors:
             words = updated.errors.strip().splitlines()
-            if "No space left" in updated.errors or not words:
-                raise InfrastructureError(f"git update-index: {words[-1] if words else 'failed'}")
+            failure = git_failure("update-index", git.git_dir, updated)
+            if isinstance(failure, DiskFullError) or not words:
+                raise failure
             return refused([f"git cannot take a file in: {words[0]}; mend or delete it"])
     return full_id((await git("write-tree", timeout_s=_LONG_S)).text)
 

@@ -21,15 +21,16 @@ VARIABLE = "ORCHESTRATE_COMMAND"
 _ROUNDS = 5
 
 
-def new_token() -> str:
-    """A value for `VARIABLE` that no other command has."""
-    return secrets.token_hex(16)
+def new_token(workspace: str) -> str:
+    """A value for `VARIABLE` that no other command has; it begins with the workspace's name."""
+    return f"{workspace}.{secrets.token_hex(16)}"
 
 
 def end_strays(token: str) -> int:
-    """Kill every process that carries `token`; how many there were. Blocks for milliseconds.
+    """Kill every process whose token starts with `token`; how many there were.
 
-    Repeats until none is found, for a process may fork while others are being killed.
+    Blocks for milliseconds. Repeats until none is found, for a process may fork while others are
+    being killed.
     """
     needle = f"{VARIABLE}={token}".encode()
     ended = 0
@@ -56,7 +57,7 @@ def _carries(pid: int, needle: bytes) -> bool:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return False
-    return needle in environment.split(b"\0")
+    return any(variable.startswith(needle) for variable in environment.split(b"\0"))
 
 
 def _kill(pid: int) -> None:

@@ -104,10 +104,11 @@ class Workspaces:
         return self._sandbox.prepare(place)
 
     async def sweep(self, prefix: str) -> None:
-        """Remove what a dead process left of the workspaces whose names start with `prefix`.
+        """End and remove what a dead process left of workspaces whose names start with `prefix`.
 
         Nobody may work in them: the caller holds the lock of the run that they belong to.
         """
+        await to_thread.run_sync(strays.end_strays, prefix)
         for place in await to_thread.run_sync(_starting_with, self._folder, prefix):
             await self._remove(place)
         for gone in await to_thread.run_sync(_starting_with, self._folder / _TRASH, prefix):
@@ -180,7 +181,7 @@ class TreeWorkspace:
             env=with_added(self._env, env or {}),
             tool_path=self._tool_path,
         )
-        token = strays.new_token()
+        token = strays.new_token(self._place.name)
         if not self._sandbox.isolates:
             start_env[strays.VARIABLE] = token
         try:

@@ -37,9 +37,9 @@ def test_A05_the_last_turn_is_announced_and_none_follows() -> None:
     mine = budget(Limits(turns=2))
     assert mine.next_call(300, MAX) == NextCall(MAX, "")
     mine.charge(Usage(calls=1))
-    assert mine.next_call(300, MAX) == NextCall(MAX, "turns: 2")
+    assert mine.next_call(300, MAX) == NextCall(MAX, "turns: 2", "turns")
     mine.charge(Usage(calls=1))
-    assert mine.next_call(300, MAX) == Exhausted("all 2 turns are used")
+    assert mine.next_call(300, MAX) == Exhausted("all 2 turns are used", "turns")
 
 
 def test_L13_tokens_keep_room_for_the_last_turn() -> None:
@@ -73,7 +73,7 @@ def test_a_model_without_a_price_is_bounded_by_its_dearest_call() -> None:
     mine = budget(Limits(usd=1.0), model="home-made")
     assert mine.next_call(300, MAX) == NextCall(MAX, "")
     mine.charge(Usage(usd=0.4))
-    assert mine.next_call(300, MAX) == NextCall(MAX, "dollars: 1")
+    assert mine.next_call(300, MAX) == NextCall(MAX, "dollars: 1", "usd")
     mine.charge(Usage(usd=0.4))
     assert isinstance(mine.next_call(300, MAX), Exhausted)
 
@@ -83,10 +83,10 @@ def test_minutes_announce_the_last_turn_by_the_slowest_one() -> None:
     mine = Budget(Limits(minutes=10), PRICED, clock)
     assert mine.next_call(300, MAX) == NextCall(MAX, "")
     clock.now += 250
-    assert mine.next_call(300, MAX) == NextCall(MAX, "minutes: 10")
+    assert mine.next_call(300, MAX) == NextCall(MAX, "minutes: 10", "minutes")
     assert mine.seconds_left == 350
     clock.now += 350
-    assert mine.next_call(300, MAX) == Exhausted("the 10 minutes are over")
+    assert mine.next_call(300, MAX) == Exhausted("the 10 minutes are over", "minutes")
 
 
 @given(

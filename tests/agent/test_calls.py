@@ -160,6 +160,21 @@ async def test_calls_that_outlast_the_attempt_are_ended_and_answered(tmp_path: P
 
 
 @pytest.mark.asyncio
+async def test_the_calls_of_a_turn_share_its_time(tmp_path: Path) -> None:
+    begun: list[object] = []
+
+    async def wait(args: Mapping[str, object]) -> str:
+        begun.append(args["n"])
+        await anyio.sleep_forever()
+        return "never"
+
+    calls = [use("W", f"c{n}", n=n) for n in range(3)]
+    answers = await ask(tmp_path, calls, MadeTool("W", wait, read_only=False), seconds_max=0.05)
+    assert begun == [0], "the first used up what there was for all"
+    assert {answer.content for answer in answers} == {"ended: the attempt's time is over"}
+
+
+@pytest.mark.asyncio
 async def test_a_product_is_not_handed_in_over_a_failed_edit(tmp_path: Path) -> None:
     async def fail(args: Mapping[str, object]) -> str:
         raise ToolError("old_string occurs 0 times")

@@ -36,7 +36,7 @@ def entry(text: str, usage: Usage | None = None) -> Entry:
 async def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "filter.1.jsonl"
     transcript = await Transcript.create(path)
-    await transcript.begin(opening())
+    await transcript.begin(opening(), started=7)
     first = entry("one", Usage(output_tokens=3, usd=0.25))
     second = entry("line\nbreak \u2028", Usage(output_tokens=4, usd=0.5))
     await transcript.append(first)
@@ -46,6 +46,7 @@ async def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
     content = read_transcript(path)
     assert content.header is not None
     assert (content.header.task, content.header.attempt) == ("filter", 1)
+    assert content.header.started == 7
     assert content.header.tools == ("SubmitChange",)
     assert content.entries == (first, second)
     assert transcript.usage == Usage(output_tokens=7, usd=0.75)

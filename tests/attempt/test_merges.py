@@ -56,10 +56,21 @@ async def test_a_conflict_is_an_outcome_with_paths_and_kinds(tmp_path: Path) -> 
     right = commit_on(rig.top, rig.base, {"a.py": "x = 3\n", "docs/n.md": None, "c": "2\n"})
     outcome = await rig.run(rig.spec(None, gate("true"), inputs={"l": left, "r": right}))
     assert (outcome.status, outcome.reason) == ("failed", "conflict")
-    assert outcome.evidence == (
+    kinds, _, sides = outcome.evidence.partition("\n\n")
+    assert kinds == (
         "the work of `l`, `r` does not merge:\n"
         "- a.py: contents\n- c: add/add\n- docs/n.md: modify/delete"
     )
+    first, second = sides.split("\n\n")
+    assert first.splitlines() == [
+        "a.py, `l` above and `r` below each `=======`:",
+        f"<<<<<<< {left}",
+        "x = 2",
+        "=======",
+        "x = 3",
+        f">>>>>>> {right}",
+    ]
+    assert second.startswith("c, `l` above and `r` below")
     assert (outcome.commit, outcome.gates, rig.refs()) == (None, (), {})
 
 

@@ -186,15 +186,16 @@ class Ledger:
     def _was_short(self, body: AttemptFailed, given: Limits) -> bool:
         """Whether it reached a ceiling that is not the task's own: nobody is charged for that."""
         own = self.tasks[body.task].limits
-        short = [
-            got is not None and (own_limit is None or got < own_limit)
-            for got, own_limit in (
-                (given.usd, own.usd),
-                (given.tokens, own.tokens),
-                (given.minutes, own.minutes),
+        short = {
+            name
+            for name, got, own_limit in (
+                ("usd", given.usd, own.usd),
+                ("tokens", given.tokens, own.tokens),
+                ("minutes", given.minutes, own.minutes),
             )
-        ]
-        return body.reason == "limit" and any(short)
+            if got is not None and (own_limit is None or got < own_limit)
+        }
+        return body.reason == "limit" and body.ceiling in short
 
     def _blocked(self, body: TaskBlocked) -> None:
         assert body.task not in self.blocked, "blocked twice"

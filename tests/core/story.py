@@ -19,6 +19,7 @@ from orchestrator.core.events import (
 )
 from orchestrator.core.plan import Plan, RunBudget, Task
 from orchestrator.core.products import Change, PlanPatch, Product
+from orchestrator.core.roles import Ceiling
 from orchestrator.core.signature import signature
 from orchestrator.core.usage import Usage
 from tests.core.ledger import Ledger
@@ -94,6 +95,7 @@ class Story(Simulation):
         evidence: str | None = None,
         product: Product | None = None,
         usd: float = 0,
+        ceiling: Ceiling | None = None,
     ) -> None:
         """Let running attempts fail, as `succeed` does. Evidence differs by task if not given."""
         for key in keys:
@@ -108,6 +110,7 @@ class Story(Simulation):
                     commit=object_id(f"work on {key}"),
                     product=product,
                     usage=Usage(usd=usd),
+                    ceiling=ceiling,
                 )
             )
         self.go()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from orchestrator.core.decide import Finish, decide
@@ -205,7 +207,7 @@ def test_an_empty_run_has_not_succeeded() -> None:
 def test_a_ceiling_that_the_runs_budget_lowered_charges_nobody() -> None:
     story = Story(plan(once("a"), once("b"), budget=RunBudget(usd=9.0)))
     assert {key: held.usd for key, held in slices(story).items()} == {"a": 3.0, "b": 3.0}
-    story.fail("a", reason="limit", usd=3.0)
+    story.fail("a", reason="limit", usd=3.0, ceiling="usd")
     # 9 - 3 spent - 3 set aside for b: 3 are left, no more than did not suffice.
     assert story.status == {"a": "ready", "b": "running"}
     story.succeed("b", usd=1.0)
@@ -216,7 +218,7 @@ def test_a_ceiling_that_the_runs_budget_lowered_charges_nobody() -> None:
 def test_a_run_whose_rest_does_not_suffice_pauses_and_goes_on_with_more_money() -> None:
     story = Story(plan(once("a", limits=Limits(usd=4.0)), budget=RunBudget(usd=2.0)))
     assert slices(story) == {"a": Limits(usd=2.0)}
-    story.fail("a", reason="limit", usd=2.0)
+    story.fail("a", reason="limit", usd=2.0, ceiling="usd")
     last = story.last().body
     assert isinstance(last, RunPaused)
     assert last.reason == "budget"
@@ -227,5 +229,16 @@ def test_a_run_whose_rest_does_not_suffice_pauses_and_goes_on_with_more_money() 
     story.append(RunResumed(budget=RunBudget(usd=7.0)))
     story.go()
     assert slices(story) == {"a": Limits(usd=4.0)}
-    story.fail("a", reason="limit", usd=4.0)
+    story.fail("a", reason="limit", usd=4.0, ceiling="usd")
     assert story.status == {"a": "failed"}, "its own ceiling is its own affair"
+
+
+@pytest.mark.parametrize("ceiling", ["turns", None])
+def test_a_limit_that_the_runs_budget_did_not_lower_is_the_tasks_own_affair(
+    ceiling: Literal["turns"] | None,
+) -> None:
+    whole = plan(once("a", limits=Limits(turns=3)), budget=RunBudget(usd=9.0))
+    story = Story(whole)
+    assert slices(story) == {"a": Limits(usd=4.5, turns=3)}, "the dollars are fewer than wanted"
+    story.fail("a", reason="limit", usd=0.1, ceiling=ceiling)
+    assert story.status == {"a": "failed"}

@@ -10,6 +10,8 @@ from orchestrator.core.events import (
     FailureReason,
     PlanRevised,
     RunFinished,
+    RunPaused,
+    RunResumed,
     StoredEvent,
     TaskBlocked,
 )
@@ -458,3 +460,11 @@ def test_causes_lead_back_to_the_failure() -> None:
     revision = by_seq[planner.cause or 0]
     assert isinstance(revision.body, PlanRevised)
     assert by_seq[revision.cause or 0].body.type == "AttemptFailed"
+
+
+def test_what_a_resumed_run_is_kept_in_is_what_its_reports_say() -> None:
+    story = Story(plan(task("a")))
+    story.append(RunPaused(reason="signal", detail="SIGINT"))
+    story.append(RunResumed(sandbox="none"))
+    assert story.state.started is not None
+    assert story.state.started.sandbox == "none"

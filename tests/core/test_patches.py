@@ -9,7 +9,7 @@ from orchestrator.core.events import PlanRevised
 from orchestrator.core.graph import GraphView, TaskView
 from orchestrator.core.patches import ADDED_MAX, apply_patch
 from orchestrator.core.plan import PlanSettings, Task
-from orchestrator.core.task_drafts import TaskDraft
+from orchestrator.core.task_drafts import GateDraft, TaskDraft
 from tests.core.story import task
 from tests.support.simulator import GATE, ROLES
 
@@ -83,12 +83,33 @@ def test_dropping_needs_that_nothing_waits_for_the_dropped() -> None:
         "drop: `after` waits for `m` (rewire or drop `after` as well)"
     )
     graph = view(
-        (task("a"), "succeeded"),
+        (task("a", gates=(GATE,)), "succeeded"),
         (task("m", "a", role=None), "failed"),
         (task("after", "m", role="reviewer"), "blocked"),
         mends="m",
     )
     assert applied(PatchDraft(drop=("after", "m")), graph).drop == ("m", "after")
+
+
+def test_the_plans_gates_run_on_the_result_whatever_a_patch_says_of_gates() -> None:
+    easy = GateDraft(name="easy", run="true")
+    two = ((task("a"), "succeeded"), (task("b"), "succeeded"))
+    graph = view(*two, (task("m", "a b", role=None), "failed"), mends="m")
+    (amended,) = applied(PatchDraft(amend=(Amendment(id="m", gates=(easy,)),)), graph).replace
+    assert [gate.name for gate in amended.gates] == ["easy", GATE.name]
+
+
+def test_a_patch_that_takes_the_plans_gates_off_the_result_is_refused() -> None:
+    graph = view(
+        (task("a"), "succeeded"),
+        (task("b"), "failed"),
+        (task("integrate", "a b", role=None), "pending"),
+        mends="b",
+    )
+    problem = refused(PatchDraft(drop=("b", "integrate")), graph)
+    assert f"the plan's `{GATE.name}` would not run on it" in problem
+    patch = PatchDraft(drop=("b",), rewire=(Rewire(id="integrate", needs=("a",)),))
+    assert applied(patch, graph).drop == ("b",)
 
 
 def test_R05_a_finished_task_that_is_given_again_is_refused() -> None:

@@ -507,7 +507,7 @@ def test_the_example_plan_loads_without_faults_and_warnings(tmp_path: Path) -> N
 def test_the_example_script_loads(tmp_path: Path) -> None:
     path = tmp_path / "script.yaml"
     path.write_text(example("script.yaml"), encoding="utf-8")
-    assert set(load_script(path).tasks) == {"explore", "docs", "filter#2", "*"}
+    assert set(load_script(path).tasks) == {"explore", "docs", "filter#2", "replan-1", "*"}
 
 
 def test_commands_print_what_is_shown(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrator.core.decide import StartAttempt, decide
 from orchestrator.core.events import (
     AttemptFailed,
+    AttemptLost,
     AttemptStarted,
     AttemptSucceeded,
     Event,
@@ -131,3 +132,13 @@ def test_an_order_survives_json() -> None:
     state = _state(task("a"))
     spec = _order(state, "a")
     assert AttemptSpec.model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_a_lost_attempt_is_ordered_again_under_its_number_as_another_try() -> None:
+    state = _state(task("a"))
+    first = _order(state, "a")
+    _feed(state, AttemptLost(task="a", attempt=1, why="disk"))
+    second = _order(state, "a")
+    assert (first.attempt, second.attempt) == (1, 1)
+    assert first.started == 3, "the `seq` of AttemptStarted, after RunStarted and PlanRevised"
+    assert second.started == 5

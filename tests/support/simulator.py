@@ -33,7 +33,7 @@ from orchestrator.core.events import (
 from orchestrator.core.machine import evolve
 from orchestrator.core.plan import Gate, Plan, RunBudget, Task, When
 from orchestrator.core.products import Change, PlanPatch, Product, Report, Verdict
-from orchestrator.core.roles import Limits, Role
+from orchestrator.core.roles import Ceiling, Limits, Role
 from orchestrator.core.signature import signature
 from orchestrator.core.state import RunState, TaskState
 from orchestrator.core.task_drafts import TaskDraft
@@ -51,6 +51,7 @@ ROLES: dict[str, Role] = {
 GATE = Gate(name="tests", run="make test")
 BASE = "b" * 40
 REASONS: tuple[FailureReason, ...] = get_args(FailureReason)
+CEILINGS: tuple[Ceiling, ...] = get_args(Ceiling)
 
 Watch = Callable[[StoredEvent, RunState], None]
 """Is shown each event and the state after it."""
@@ -217,6 +218,7 @@ class Simulation:
                 commit=object_id(f"{held.id}.{held.attempt}") if self._happens(0.5) else None,
                 product=Verdict(approve=False) if rejected else None,
                 usage=usage,
+                ceiling=self.rng.choice((*CEILINGS, None)) if reason == "limit" else None,
             )
         )
 

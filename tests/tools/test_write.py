@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from orchestrator.ports import FileAccessError
@@ -94,3 +95,20 @@ async def test_places_outside_of_the_tree_are_refused(tmp_path: Path) -> None:
             with pytest.raises(FileAccessError):
                 await bench.use("Write", file_path=path, content="x")
         assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.mark.asyncio
+async def test_content_that_a_parser_cannot_cope_with_stops_nobody(tmp_path: Path) -> None:
+    endless = "a" + ".a" * 250_000 + " = 1\n"  # minutes for the standard library's TOML parser
+    async with bench_of(tmp_path, {}) as bench:
+        said: list[str] = []
+
+        async def write() -> None:
+            said.append(await bench.use("Write", file_path="a.toml", content=endless))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(write)
+            with anyio.fail_after(5):  # the event loop turns meanwhile
+                for _ in range(20):
+                    await anyio.sleep(0.001)
+        assert "Whether it parses is not known" in said[0]

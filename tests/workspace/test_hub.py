@@ -9,7 +9,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.errors import InfrastructureError, RepositoryError
+from orchestrator.errors import DiskFullError, InfrastructureError, RepositoryError
+from orchestrator.workspace.git import GitResult, git_failure
 from orchestrator.workspace.hub import Hub
 from orchestrator.workspace.merge import Conflict, Merged
 from orchestrator.workspace.repository import Repository
@@ -339,3 +340,12 @@ async def test_sending_brings_objects_and_no_refs(tmp_path: Path) -> None:
     await repository.create_branch("r1", merged.commit)
     assert git_succeeds(top, "fsck", "--strict", "--connectivity-only")
     assert git(top, "show", "orchestrate/r1:a") == "2"
+
+
+def test_a_full_disk_is_told_apart_from_a_git_that_fails(tmp_path: Path) -> None:
+    full = GitResult(128, b"", "error: unable to write file: No space left on device\n")
+    assert isinstance(git_failure("write-tree", tmp_path, full), DiskFullError)
+    broken = GitResult(128, b"", "fatal: not a tree object\n")
+    failure = git_failure("write-tree", tmp_path, broken)
+    assert isinstance(failure, InfrastructureError)
+    assert "fatal: not a tree object" in str(failure)

@@ -107,6 +107,17 @@ async def test_no_capabilities_and_no_processes_of_others(tmp_path: Path) -> Non
 
 @pytest.mark.asyncio
 @needs_bubblewrap
+async def test_devices_are_no_place_to_write_and_shared_memory_is_capped(tmp_path: Path) -> None:
+    async with opened(tmp_path) as workspace:
+        assert (await shell(workspace, "touch /dev/new"))[0] != 0
+        status, output = await shell(workspace, "touch /dev/shm/new; df -B1 --output=size /dev/shm")
+        assert status == 0
+        assert int(output.split()[-1]) <= 1 << 30
+        assert (await shell(workspace, "echo x > /dev/null"))[0] == 0
+
+
+@pytest.mark.asyncio
+@needs_bubblewrap
 async def test_the_orchestrators_death_ends_what_runs(tmp_path: Path) -> None:
     async with opened(tmp_path):
         place = tmp_path / "state" / "trees" / "task"

@@ -304,3 +304,14 @@ def test_M16_an_old_or_missing_git_is_one_line(tmp_path: Path) -> None:
     fake.write_text(f"#!{sh}\necho git version 2.34.1\n", encoding="utf-8")
     fake.chmod(0o755)
     assert "2.34.1, but 2.38 or newer" in says()
+
+
+@pytest.mark.asyncio
+async def test_files_that_a_commit_does_not_have_are_named(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "r", {"docs/a.md": "1", "b": "2"})
+    repository = await Repository.open(top)
+    base = await repository.resolve("HEAD")
+    (top / "untracked").write_text("3", encoding="utf-8")
+    asked = ["b", "docs", "docs/a.md", "../b", "untracked", "docs"]
+    assert await repository.missing(base, asked) == ("docs", "../b", "untracked")
+    assert await repository.missing(base, []) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from orchestrator.workspace.bubblewrap import find_bubblewrap
 from orchestrator.workspace.hub import Hub
 from orchestrator.workspace.repository import Repository
 from orchestrator.workspace.sandbox import NoSandbox
+from orchestrator.workspace.strays import VARIABLE
 from orchestrator.workspace.trees import Workspaces
 from tests.support.repositories import (
     Files,
@@ -233,3 +235,27 @@ def test_the_whole_path_as_an_ordinary_user() -> None:
     refused = "65534 d: Permission denied; make the folder readable or delete it ('a',)"
     expected = [line for name in names for line in (f"{name} {refused}", "[]")]
     assert done.stdout.splitlines() == expected
+
+
+@pytest.mark.asyncio
+async def test_a_sweep_ends_and_removes_what_a_dead_process_of_that_run_left(
+    tmp_path: Path,
+) -> None:
+    workspaces = await workspaces_on(tmp_path, make_repository(tmp_path / "target", START))
+    trees = tmp_path / "state" / "trees"
+    left = {}
+    for name in ("run.task.1", "running.task.1"):
+        (trees / name / "tree").mkdir(parents=True)
+        (trees / ".trash" / f"{name}.0a").mkdir(parents=True)
+        environment = {"PATH": "/usr/bin:/bin", VARIABLE: f"{name}.0a1b"}
+        left[name] = subprocess.Popen(["sleep", "300"], env=environment, start_new_session=True)
+    try:
+        await workspaces.sweep("run.")
+        assert left["run.task.1"].wait(20) == -signal.SIGKILL
+        assert left["running.task.1"].poll() is None
+    finally:
+        for process in left.values():
+            process.kill()
+            process.wait()
+    assert sorted(path.name for path in trees.iterdir()) == [".trash", "running.task.1"]
+    assert [path.name for path in (trees / ".trash").iterdir()] == ["running.task.1.0a"]
