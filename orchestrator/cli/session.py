@@ -23,6 +23,7 @@ import anyio
 from orchestrator import __version__
 from orchestrator.cli.lookup import find_run
 from orchestrator.cli.options import ResumeOptions, RunOptions
+from orchestrator.cli.patient import PatientStream
 from orchestrator.cli.reading import read_files
 from orchestrator.cli.terminal import err_style, note, out, out_style
 from orchestrator.cli.wiring import Bench, Session, open_bench
@@ -84,6 +85,8 @@ async def _start(options: RunOptions) -> int:
     )
     state_folder = StateFolder.for_repository(repository.common_dir)
     run = new_run_id(plan.name, time.time(), secrets.token_hex(2))
+    while state_folder.run(run).root.exists():
+        run = new_run_id(plan.name, time.time(), secrets.token_hex(2))
     async with open_bench(session, repository, state_folder, run, options.sandbox) as bench:
         state_folder.create()
         with RunLog.acquire(bench.folder, Journal.open(state_folder.database)) as journal:
@@ -103,6 +106,7 @@ async def _resume(prefix: str | None, options: ResumeOptions) -> int:
         if state.status in ("succeeded", "failed"):
             note(f"run {found.id} has {state.status} already")
             return _report(state, options.json, options.plain)
+        await session.save(found.folder)
         async with open_bench(
             session, repository, found.state_folder, found.id, options.sandbox
         ) as bench:
@@ -151,14 +155,16 @@ async def _drive(
 ) -> int:
     """Take a run from its state to its end, a pause or a signal; the exit code."""
     style = err_style(plain=plain)
-    observers: list[Observer] = [product_files(bench.folder), line_printer(sys.stderr, style)]
-    if as_json:
-        observers.append(json_lines(sys.stdout))
+    streams = [PatientStream(sys.stderr), *([PatientStream(sys.stdout)] if as_json else [])]
+    observers: list[Observer] = [product_files(bench.folder), line_printer(streams[0], style)]
+    observers += [json_lines(stream) for stream in streams[1:]]
     engine = Engine(state, journal, bench.executor, bench.publisher, observers, bench.spent)
     async with _interrupts(engine) as caught:
         await _open_run(engine, bench, budget_usd)
         await bench.publisher.pin()
         await engine.run()
+    for stream in streams:
+        await anyio.to_thread.run_sync(stream.close)
     code = _report(state, as_json, plain)
     if state.status != "paused":
         return code

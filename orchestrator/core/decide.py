@@ -141,14 +141,16 @@ def _starts(state: RunState) -> tuple[tuple[StartAttempt, ...], str]:
         if len(starts) >= room:
             break
         task = state.tasks[key]
+        if budget.short_of and task.task.role is not None:
+            continue  # what costs nothing may still start
         if state.plans(task.task) and planning:
             continue  # two patches made side by side would not know of each other
         limits = budget.slice(task)
         if limits is None:
-            return tuple(starts), budget.short_of
+            continue
         planning = planning or state.plans(task.task)
         starts.append(StartAttempt(key, _number(task), limits, task.cause))
-    return tuple(starts), ""
+    return tuple(starts), budget.short_of
 
 
 def _number(task: TaskState) -> int:

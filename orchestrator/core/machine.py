@@ -236,11 +236,12 @@ def _revise(state: RunState, body: PlanRevised, seq: int) -> None:
     if body.replans is not None:
         state.replans += 1
         state.to_replan.pop(body.replans, None)
+        _retire_planners(state, body.replans, seq)
         state.tasks[body.replans].planner = body.add[0].id
     if body.by is not None:
         state.to_apply.pop(body.by, None)
     for task in body.add:
-        added = TaskState(task, index=len(state.tasks), cause=seq)
+        added = TaskState(task, index=len(state.tasks), cause=seq, mends=body.replans)
         state.tasks[task.id] = added
         state.unstarted += added.unstarted
     for dropped in body.drop:
@@ -256,6 +257,14 @@ def _revise(state: RunState, body: PlanRevised, seq: int) -> None:
         if state.plans(state.tasks[dropped].task):
             _ask_again(state, dropped, seq)
     _review_replans(state, seq)
+
+
+def _retire_planners(state: RunState, mends: TaskId, seq: int) -> None:
+    """A new planner takes over a failure: those that failed at it before are out of the graph."""
+    for held in state.tasks.values():
+        if held.mends == mends and held.status is TaskStatus.FAILED:
+            _move(state, held, TaskStatus.CANCELLED, seq, "another planner takes over")
+            held.dropped = True
 
 
 def _renew(state: RunState, task: Task, seq: int) -> None:
@@ -294,7 +303,7 @@ def _relink(state: RunState, seq: int, renewed: set[TaskId]) -> None:
     on its failure.
     """
     living = state.living
-    graph = graphs.build(living.values())
+    graph = state.graph = graphs.build(living.values())
     for key in graphs.topological(graph) if renewed else ():
         held = state.tasks[key]
         if not renewed.isdisjoint(held.task.upstream):
@@ -379,5 +388,5 @@ def _holds(state: RunState, when: When) -> bool:
 def result_task(state: RunState) -> TaskState | None:
     """The task whose commit is the run's result: the one writing sink, if there is one."""
     living = state.living
-    sinks = graphs.writing_sinks(graphs.build(living.values()), living, state.roles)
+    sinks = graphs.writing_sinks(state.graph, living, state.roles)
     return state.tasks[sinks[0]] if len(sinks) == 1 else None

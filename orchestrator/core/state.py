@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from orchestrator.core.base import TaskId
 from orchestrator.core.events import FailureReason, GateRecord, RunStarted
-from orchestrator.core.graph import GraphView, TaskView
+from orchestrator.core.graph import Dag, GraphView, TaskView, build
 from orchestrator.core.plan import PlanSettings, Task
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Limits, Role
@@ -86,6 +86,8 @@ class TaskState:
     dropped: bool = False
     """Taken out of the graph by a patch."""
     blocked_by: TaskId | None = None
+    mends: TaskId | None = None
+    """Of a planner task that the machine added: the failed task it is there for."""
     planner: TaskId | None = None
     """The planner task that is to mend its failure."""
     settled: bool = False
@@ -150,6 +152,8 @@ class RunState:
     usage: Usage = field(default_factory=Usage)
     """What all ended attempts cost."""
 
+    graph: Dag = field(default_factory=lambda: build(()), compare=False)
+    """The living tasks and their edges."""
     children: dict[TaskId, list[TaskId]] = field(default_factory=dict)
     """Who waits for whom, forwards."""
     waiting: dict[TaskId, int] = field(default_factory=dict)

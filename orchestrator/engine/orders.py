@@ -23,7 +23,7 @@ def order(state: RunState, start: StartAttempt) -> AttemptSpec:
     task = held.task
     role = state.roles[task.role] if task.role is not None else None
     failed = next((item for item in state.tasks.values() if item.planner == task.id), None)
-    graph = graphs.build(state.living.values())
+    graph = state.graph
     return AttemptSpec(
         run=state.run,
         task=task,

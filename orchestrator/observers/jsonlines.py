@@ -8,10 +8,10 @@ nothing in it can drive a terminal or upset an encoding.
 from __future__ import annotations
 
 import json
-from typing import TextIO
 
 from orchestrator.core.events import EVENT, StoredEvent
 from orchestrator.core.state import RunState
+from orchestrator.observers.text import Sink
 from orchestrator.ports import Observer
 
 
@@ -44,13 +44,13 @@ def result_record(state: RunState) -> dict[str, object]:
     }
 
 
-def write_line(stream: TextIO, record: dict[str, object]) -> None:
+def write_line(stream: Sink, record: dict[str, object]) -> None:
     """Write one record and flush, so that a reader sees it at once."""
     stream.write(json.dumps(record, separators=(", ", ": ")) + "\n")
     stream.flush()
 
 
-def json_lines(stream: TextIO) -> Observer:
+def json_lines(stream: Sink) -> Observer:
     """An observer that writes each event to `stream`."""
 
     def observe(event: StoredEvent, _state: RunState) -> None:
@@ -59,6 +59,6 @@ def json_lines(stream: TextIO) -> Observer:
     return observe
 
 
-def write_result(stream: TextIO, state: RunState) -> None:
+def write_result(stream: Sink, state: RunState) -> None:
     """Write the result line."""
     write_line(stream, result_record(state))

@@ -7,7 +7,6 @@ the same as a wide one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TextIO
 
 from orchestrator.core.events import (
     AttemptCancelled,
@@ -29,7 +28,7 @@ from orchestrator.core.events import (
 )
 from orchestrator.core.state import RunState
 from orchestrator.observers.summary import product_line, status_text
-from orchestrator.observers.text import Style, clean_line, dollars, duration, plural, tail
+from orchestrator.observers.text import Sink, Style, clean_line, dollars, duration, plural, tail
 from orchestrator.ports import Observer
 
 TAIL_LINES_MAX = 12
@@ -43,7 +42,7 @@ OUTCOMES = {
 }
 
 
-def line_printer(stream: TextIO, style: Style) -> Observer:
+def line_printer(stream: Sink, style: Style) -> Observer:
     """An observer that tells each event to `stream`, with the money so far."""
 
     def observe(event: StoredEvent, state: RunState) -> None:

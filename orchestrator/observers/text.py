@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Protocol, TextIO
 
 LINE_CHARS_MAX = 2_000
 
@@ -19,6 +19,18 @@ _CONTROL = re.compile(
     "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # invisible, reordering, line breaks
     "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"  # half characters, tags
 )
+
+
+class Sink(Protocol):
+    """What observers write text to: a stream, or something that stands in for one."""
+
+    def write(self, text: str, /) -> int:
+        """Take `text`. Raises `OSError` when nobody will ever read it."""
+        ...
+
+    def flush(self) -> None:
+        """Pass on what was taken."""
+        ...
 
 
 def clean(text: str) -> str:

@@ -178,6 +178,10 @@ class Hub:
         )
         return result.fields
 
+    async def stand_alone(self) -> None:
+        """Copy in what is borrowed for kept refs: the target may now collect its objects."""
+        await self.git("repack", "-a", "-d", "-q", timeout_s=_LONG_S)
+
     async def send(self, repository: Repository, commit: str) -> None:
         """Bring `commit` and what it needs into the target's object store, checked, as its owner.
 

@@ -57,6 +57,8 @@ class Ledger:
     spent_usd: float = 0.0
     spent_tokens: int = 0
     paused: bool = False
+    mends: dict[str, str] = field(default_factory=dict)
+    """Failed task by the planner task that is there for it."""
     finished: bool = False
 
     def __call__(self, stored: StoredEvent, state: RunState) -> None:
@@ -90,6 +92,10 @@ class Ledger:
     def _revised(self, body: PlanRevised) -> None:
         if body.replans is not None:
             assert len(self.charged) < self.settings.budget.replans, "replans over budget"
+            for planner, mended in self.mends.items():
+                if mended == body.replans and self.ended.get(planner) == "failed":
+                    self.ended[planner] = "cancelled"  # another one has taken over
+            self.mends[body.add[0].id] = body.replans
             assert self.signatures[body.replans] not in self.mended, "the same failure again"
             assert self.ended[body.replans] == "failed"
             self.charged[body.add[0].id] = body.replans

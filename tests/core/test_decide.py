@@ -242,3 +242,13 @@ def test_a_limit_that_the_runs_budget_did_not_lower_is_the_tasks_own_affair(
     assert slices(story) == {"a": Limits(usd=4.5, turns=3)}, "the dollars are fewer than wanted"
     story.fail("a", reason="limit", usd=0.1, ceiling=ceiling)
     assert story.status == {"a": "failed"}
+
+
+def test_what_costs_nothing_starts_although_the_budget_is_short() -> None:
+    gate_ = task("gate", role=None)
+    dear = explorer("a", limits=Limits(usd=1.0))
+    story = Story(plan(dear, explorer("b"), gate_, budget=RunBudget(usd=1.0), workers=1))
+    story.succeed("a", usd=1.0)
+    assert started(story) == ["a", "gate"]
+    story.succeed("gate")
+    assert isinstance(story.last().body, RunPaused)

@@ -279,6 +279,18 @@ def test_R02_each_planner_is_charged_before_it_starts_and_failing_ones_end_with_
     assert ended(story) == "failed"
 
 
+def test_R02_a_planner_that_failed_is_forgiven_when_the_next_one_mends_the_failure() -> None:
+    story = Story(plan(task("a", attempts=1), replans=3))
+    story.fail("a")
+    story.fail("replan-1", reason="script")
+    story.patch("replan-2", PlanPatch(amend=(Amendment(id="a", prompt="Like this."),)))
+    story.succeed("a")
+    story.succeed("integrate")
+    assert ended(story) == "succeeded"
+    assert story.status["replan-1"] == "cancelled"
+    assert story.status["replan-2"] == "succeeded"
+
+
 def test_R02_failures_at_once_do_not_exceed_the_budget() -> None:
     story = Story(plan(*(task(f"t{n}", role="explorer", attempts=1) for n in range(4)), replans=2))
     story.fail("t0", "t1", "t2", "t3")

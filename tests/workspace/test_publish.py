@@ -197,3 +197,20 @@ async def test_a_branch_that_is_checked_out_is_not_moved_under_its_checkout(tmp_
     git(linked, "switch", "--detach")
     assert await rig.publisher.publish(rig.result) == "orchestrate/r1"
     assert rig.branch() == rig.result
+
+
+@pytest.mark.asyncio
+async def test_kept_work_survives_a_target_that_collects_the_base(tmp_path: Path) -> None:
+    rig = await Rig.make(tmp_path)
+    await rig.hub.keep("r1", "a", 1, rig.result, rejected=True)
+    await rig.publisher.pin()
+    await rig.publisher.publish(None)
+    git(rig.top, "checkout", "--force", "--orphan", "elsewhere")
+    git(rig.top, "stash", "clear")
+    git(rig.top, "commit", "--allow-empty", "-m", "anew")
+    git(rig.top, "branch", "-D", "main")
+    git(rig.top, "reflog", "expire", "--expire=now", "--all")
+    git(rig.top, "gc", "--prune=now")
+    assert not git_succeeds(rig.top, "cat-file", "-e", rig.base)
+    git(rig.hub.path, "fsck", "--connectivity-only", "refs/orchestrate/r1/rejected/a/1")
+    assert git(rig.hub.path, "rev-list", "--count", rig.result) == "2"
