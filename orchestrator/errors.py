@@ -6,7 +6,7 @@
     ├── RepositoryError                   3   the target repository or this machine cannot be used
     ├── LockedError                       5   another live process owns the run
     ├── DiskFullError                     6   the journal could not be written
-    └── InfrastructureError               70  worker, git or disk failed: an attempt is lost
+    └── InfrastructureError               3   worker, git or disk failed: an attempt is lost
         └── WorkspaceError                    a workspace is gone or refuses an operation
 
 An error raised on purpose is one of these; its text is one line that says where, what, and how to
@@ -101,7 +101,12 @@ def is_disk_full(error: BaseException) -> bool:
 
 
 class InfrastructureError(OrchestratorError):
-    """Git, the disk or a worker failed. The attempt is repeated free of charge, a few times."""
+    """Git, the disk or a worker failed. The attempt is repeated free of charge, a few times.
+
+    Outside of an attempt it ends the program: the machine is not usable as it is.
+    """
+
+    exit_code = ExitCode.ENVIRONMENT
 
 
 class WorkspaceError(InfrastructureError):

@@ -10,7 +10,7 @@ dropped, ids are never used again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from orchestrator.core import checks
 from orchestrator.core.base import TaskId
@@ -196,6 +196,7 @@ class _Application:
             if problem.severity == "error"
         )
         yield from self._needs_of_the_dead()
+        yield from self._judges_lost()
         if all(plans(task, self.roles) for task in self.after.values()):
             yield Problem(
                 ("drop",), "the patch leaves no task", "keep or add what reaches the goal"
@@ -210,6 +211,44 @@ class _Application:
                 f"`{self.view.mends}` has failed and the patch leaves it so",
                 "rewire it to need the task that mends it, amend it, or drop it",
             )
+
+    def _judges_lost(self) -> Iterator[Problem]:
+        """A planner is no judge: gates, reviews that said no, and the work itself stay."""
+        coming = [task for key, task in self.after.items() if self.status.get(key) != "succeeded"]
+        for key in (*self.dropped, *self.changed):
+            heirs = [self.after[key]] if key in self.after else coming
+            kept = {gate.run for task in heirs for gate in task.gates}
+            for gate in self.before[key].gates if key in self.before else ():
+                if gate.run not in kept:
+                    yield Problem(
+                        ("tasks", key, "gates"),
+                        f"the gate `{gate.name}` of `{key}` would be lost",
+                        "keep it, or give it to the task that takes over",
+                    )
+        refused = [key for key in self.dropped if self.status.get(key) == "failed"]
+        if any(self._reviews(self.before[key]) for key in refused) and not any(
+            self._reviews(task) for task in coming
+        ):
+            yield Problem(
+                ("drop",),
+                "a review that was not passed would be lost",
+                "rewire the reviewer to what mends its findings",
+            )
+        was, now = (self._carry(tasks) for tasks in (self._living_before(), self.after))
+        if was and not now:
+            yield Problem(("drop",), "nobody would write any more", "add a task that does the work")
+
+    def _reviews(self, task: Task) -> bool:
+        role = self.roles.get(task.role) if task.role is not None else None
+        return role is not None and role.product == "verdict"
+
+    def _carry(self, tasks: Mapping[TaskId, Task]) -> bool:
+        """Whether any of `tasks` hands on a writer's work; a circle is another check's matter."""
+        graph = build(tasks.values())
+        return find_cycle(graph) is not None or bool(carriers(graph, tasks, self.roles))
+
+    def _living_before(self) -> dict[TaskId, Task]:
+        return {key: task for key, task in self.before.items() if self.status[key] != "cancelled"}
 
     def _mends_open(self) -> bool:
         return self.view.mends is not None and self.status.get(self.view.mends) == "failed"

@@ -17,6 +17,9 @@ _KEY_SUFFIXES = (".pem", ".key")
 _TEMPLATE_SUFFIXES = (".example", ".sample", ".template", ".dist", ".defaults")
 
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+_PRIVATE_KEY_LINE = re.compile(rb"^-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\s*$", re.MULTILINE)
+_TESTS = re.compile(r"(?:^|/)(?:tests?|testdata|fixtures|__tests__)/")
+"""Folders in which a key is most likely made up."""
 _ENV_VALUE = re.compile(rb"^\s*(?:export\s+)?[A-Za-z_]\w*\s*=[ \t]*[^\s#]", re.MULTILINE)
 _NPM_TOKEN = re.compile(rb"_auth(?:Token)?\s*=\s*[^\s$]")
 
@@ -24,7 +27,7 @@ _NPM_TOKEN = re.compile(rb"_auth(?:Token)?\s*=\s*[^\s$]")
 def why_secret(path: str, head: Callable[[], bytes]) -> str | None:
     """What a file seems to be if it looks like a secret, else None.
 
-    `head` gives the first part of the content; it is asked only where the name leaves a doubt.
+    `head` gives the first part of the content; it is asked where the name leaves a doubt.
     """
     name = path.rpartition("/")[2].lower()
     if name in _KEY_NAMES:
@@ -34,6 +37,8 @@ def why_secret(path: str, head: Callable[[], bytes]) -> str | None:
     if name.endswith(_STORE_SUFFIXES):
         return "a key store, by its name"
     if name.endswith(_KEY_SUFFIXES) and _PRIVATE_KEY.search(head()):
+        return "holds a private key"
+    if not _TESTS.search(path) and _PRIVATE_KEY_LINE.search(head()):
         return "holds a private key"
     if _is_env_file(name) and _ENV_VALUE.search(head()):
         return "an environment file with values"

@@ -178,9 +178,23 @@ class Hub:
         )
         return result.fields
 
-    async def stand_alone(self) -> None:
-        """Copy in what is borrowed for kept refs: the target may now collect its objects."""
-        await self.git("repack", "-a", "-d", "-q", timeout_s=_LONG_S)
+    async def stand_alone(self, run: str) -> None:
+        """Copy in what the run's kept refs borrow: the target may now collect its objects.
+
+        Only this run's: an older one may have lost its ground before, which must not stop this one.
+        """
+        kept = await self.git("for-each-ref", "--format=%(objectname)", f"refs/orchestrate/{run}/")
+        if kept.output:
+            packs = self.path / "objects" / "pack"
+            await to_thread.run_sync(lambda: packs.mkdir(exist_ok=True))
+            await self.git(
+                "pack-objects",
+                "--revs",
+                "-q",
+                str(packs / "pack"),
+                stdin=kept.output,
+                timeout_s=_LONG_S,
+            )
 
     async def send(self, repository: Repository, commit: str) -> None:
         """Bring `commit` and what it needs into the target's object store, checked, as its owner.

@@ -42,7 +42,8 @@ class BranchPublisher:
         checkout = await self._repository.checked_out(self._run)
         if commit is None:
             if here == self._base and checkout is None:
-                await self._hub.stand_alone()  # the branch kept the base from being collected
+                # Until now the branch has kept the base from being collected.
+                await self._hub.stand_alone(self._run)
                 await self._repository.delete_branch(self._run, self._base)
             return None
         if checkout is not None and here != commit:

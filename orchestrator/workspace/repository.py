@@ -11,6 +11,7 @@ What it guarantees:
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ class Repository:
         Works from subfolders, linked worktrees, bare repositories and a detached HEAD.
         """
         await require_git()
+        if not _is_text(path):
+            raise RepositoryError(f"{os.fsencode(path)!r}: the path is not UTF-8; rename it")
         if not await to_thread.run_sync(path.is_dir):
             raise RepositoryError(f"{path}: no such folder; give --repo a repository")
         found = await discover(
@@ -163,7 +166,12 @@ class Repository:
         ref = _ref(run)
         change = ("-d", ref, old) if new is None else (ref, new, old)
         result = await self.writer()(
-            "update-ref", "-m", f"orchestrate: run {run}", *change, statuses=(0, 1, 128)
+            "update-ref",
+            "--no-deref",
+            "-m",
+            f"orchestrate: run {run}",
+            *change,
+            statuses=(0, 1, 128),
         )
         if result.status == 0:
             return
@@ -205,6 +213,11 @@ class Repository:
             raise RepositoryError(
                 f"{place}: a partial clone, objects are missing; make a full clone and work there"
             )
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a path can be written in JSON and prompts: no bytes that are not UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in str(path))
 
 
 def _ref(run: str) -> str:

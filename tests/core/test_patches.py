@@ -8,7 +8,7 @@ from orchestrator.core.drafts import Amendment, PatchDraft, Rewire
 from orchestrator.core.events import PlanRevised
 from orchestrator.core.graph import GraphView, TaskView
 from orchestrator.core.patches import ADDED_MAX, apply_patch
-from orchestrator.core.plan import PlanSettings, Task
+from orchestrator.core.plan import Gate, PlanSettings, Task
 from orchestrator.core.task_drafts import GateDraft, TaskDraft
 from tests.core.story import task
 from tests.support.simulator import GATE, ROLES
@@ -84,7 +84,7 @@ def test_dropping_needs_that_nothing_waits_for_the_dropped() -> None:
     )
     graph = view(
         (task("a", gates=(GATE,)), "succeeded"),
-        (task("m", "a", role=None), "failed"),
+        (task("m", "a", role="explorer"), "failed"),
         (task("after", "m", role="reviewer"), "blocked"),
         mends="m",
     )
@@ -253,3 +253,59 @@ def test_tasks_blocked_by_a_cancelled_one_do_not_stand_in_the_way() -> None:
         mends="y",
     )
     assert applied(PatchDraft(amend=(Amendment(id="y", attempts=3),)), graph).drop == ()
+
+
+STRICT = Gate(name="strict", run="make lint")
+JUDGED = view(
+    (task("a", gates=(GATE, STRICT)), "failed"),
+    (task("r", "a", role="reviewer"), "blocked"),
+    (task("integrate", "r", role=None), "blocked"),
+    mends="a",
+)
+"""A writer's own gates are red."""
+INTEGRATE = Rewire(id="integrate", needs=("b",))
+
+
+def heir(*gates: str) -> TaskDraft:
+    values = {"id": "b", "role": "implementer", "prompt": "Do it.", "gates": list(gates)}
+    return TaskDraft.model_validate(values)
+
+
+def test_a_patch_takes_no_gate_away() -> None:
+    weaker = Amendment.model_validate({"id": "a", "gates": ["true", "make test"]})
+    assert "the gate `strict` of `a` would be lost" in refused(PatchDraft(amend=(weaker,)), JUDGED)
+    dropped = PatchDraft(drop=("a", "r"), rewire=(INTEGRATE,))
+    said = refused(dropped.model_copy(update={"add": (heir("make test"),)}), JUDGED)
+    assert "the gate `strict` of `a` would be lost" in said
+    assert "`tests`" not in said
+    whole = heir("make lint", "make test")
+    applied(dropped.model_copy(update={"add": (whole,)}), JUDGED)
+    stricter = Amendment.model_validate({"id": "a", "gates": ["make lint", "make test", "true"]})
+    applied(PatchDraft(amend=(stricter,)), JUDGED)
+
+
+REVIEWED = view(
+    (task("a"), "succeeded"),
+    (task("r", "a", role="reviewer"), "failed"),
+    (task("integrate", "r", role=None), "blocked"),
+    mends="r",
+)
+"""A reviewer did not approve."""
+
+
+def test_a_review_that_said_no_is_not_dropped_without_another() -> None:
+    rest = PatchDraft(drop=("r",), rewire=(Rewire(id="integrate", needs=("a",)),))
+    assert "a review that was not passed would be lost" in refused(rest, REVIEWED)
+    second = new("again", "a", role="reviewer")
+    rewire = (Rewire(id="integrate", needs=("again",)),)
+    applied(PatchDraft(drop=("r",), add=(second,), rewire=rewire), REVIEWED)
+
+
+def test_a_patch_that_leaves_nobody_to_write_is_refused() -> None:
+    graph = view(
+        (task("e", role="explorer"), "succeeded"),
+        (task("a"), "failed"),
+        (task("integrate", "a", role=None), "blocked"),
+        mends="a",
+    )
+    assert "nobody would write any more" in refused(PatchDraft(drop=("a", "integrate")), graph)

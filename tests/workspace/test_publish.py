@@ -214,3 +214,13 @@ async def test_kept_work_survives_a_target_that_collects_the_base(tmp_path: Path
     assert not git_succeeds(rig.top, "cat-file", "-e", rig.base)
     git(rig.hub.path, "fsck", "--connectivity-only", "refs/orchestrate/r1/rejected/a/1")
     assert git(rig.hub.path, "rev-list", "--count", rig.result) == "2"
+
+
+@pytest.mark.asyncio
+async def test_a_branch_that_was_made_a_symbolic_ref_moves_no_other_branch(tmp_path: Path) -> None:
+    rig = await Rig.make(tmp_path)
+    await rig.publisher.pin()
+    git(rig.top, "symbolic-ref", REF, "refs/heads/main")
+    assert await rig.publisher.publish(rig.result) == "orchestrate/r1"
+    assert git(rig.top, "rev-parse", "main") == rig.base
+    assert rig.branch() == rig.result
