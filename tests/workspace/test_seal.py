@@ -280,6 +280,9 @@ async def test_links_inside_the_tree_are_sealed(tmp_path: Path) -> None:
         (".npmrc", "//r/:_authToken=abc\n", True),
         (".npmrc", "//r/:_authToken=${TOKEN}\n", False),
         ("id_rsa.pub", "ssh-rsa AAAA\n", False),
+        ("deploy.txt", "# mine\n-----BEGIN PRIVATE KEY-----\nMC4\n", True),
+        ("lib/tests/made_up.txt", "-----BEGIN PRIVATE KEY-----\nMC4\n", False),
+        ("find.py", 'MARK = "-----BEGIN PRIVATE KEY-----"\n', False),
     ],
 )
 async def test_W09_secrets(tmp_path: Path, path: str, content: str, secret: bool) -> None:
