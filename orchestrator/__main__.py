@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.cli.main import main
+from orchestrator.cli.entry import main
 
 if __name__ == "__main__":
     main()

@@ -285,3 +285,27 @@ def test_T04_no_stdin_is_needed(home: Path, repository: Path) -> None:
     )
     assert done.returncode == 0
     assert json.loads(done.stdout)["run"] == RUN
+
+
+def test_ctrl_c_during_the_imports_is_one_line(home: Path) -> None:
+    program = """
+import sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "orchestrator.cli.main":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupt())
+from orchestrator.cli.entry import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(home),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
