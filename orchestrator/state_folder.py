@@ -33,11 +33,16 @@ NAME_CHARS_MAX = 32
 def state_home() -> Path:
     """The folder that holds all state: `$ORCHESTRATE_HOME`, else the XDG state folder."""
     chosen = os.environ.get(HOME_VARIABLE, "")
-    if any("\ud800" <= character <= "\udfff" for character in chosen):
+    if not is_text(chosen):
         raise RepositoryError(f"{HOME_VARIABLE}: the path is not UTF-8; choose another folder")
     if chosen:
         return Path(chosen).expanduser().absolute()
     return platformdirs.user_state_path("orchestrate", appauthor=False)
+
+
+def is_text(path: str) -> bool:
+    """Whether a path can be written in JSON and prompts: no bytes that are not UTF-8."""
+    return not any("\ud800" <= character <= "\udfff" for character in path)
 
 
 def slug(text: str, default: str) -> str:

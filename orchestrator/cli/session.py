@@ -106,7 +106,8 @@ async def _resume(prefix: str | None, options: ResumeOptions) -> int:
         if state.status in ("succeeded", "failed"):
             note(f"run {found.id} has {state.status} already")
             return _report(state, options.json, options.plain)
-        await session.save(found.folder)
+        if options.scripted is not None:
+            await session.save(found.folder)
         async with open_bench(
             session, repository, found.state_folder, found.id, options.sandbox
         ) as bench:
@@ -159,12 +160,14 @@ async def _drive(
     observers: list[Observer] = [product_files(bench.folder), line_printer(streams[0], style)]
     observers += [json_lines(stream) for stream in streams[1:]]
     engine = Engine(state, journal, bench.executor, bench.publisher, observers, bench.spent)
-    async with _interrupts(engine) as caught:
-        await _open_run(engine, bench, budget_usd)
-        await bench.publisher.pin()
-        await engine.run()
-    for stream in streams:
-        await anyio.to_thread.run_sync(stream.close)
+    try:
+        async with _interrupts(engine) as caught:
+            await _open_run(engine, bench, budget_usd)
+            await bench.publisher.pin()
+            await engine.run()
+    finally:  # what was said before an error is read before it
+        for stream in streams:
+            await anyio.to_thread.run_sync(stream.close)
     code = _report(state, as_json, plain)
     if state.status != "paused":
         return code

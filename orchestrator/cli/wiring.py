@@ -60,16 +60,17 @@ class Session(Record):
     """Commands find the interpreter that runs this program."""
 
     async def save(self, folder: RunFolder) -> None:
-        """Write it, durable on return, the script beside it."""
+        """Write it whole or not at all, durable on return: a resume may be killed here too."""
         await anyio.to_thread.run_sync(self._write, folder)
 
     def _write(self, folder: RunFolder) -> None:
-        if self.script is not None:
-            (folder.root / SCRIPT_FILE).write_text(self.script, encoding="utf-8")
-        with (folder.root / SESSION_FILE).open("w", encoding="utf-8") as file:
+        path = folder.root / SESSION_FILE
+        aside = path.with_suffix(".part")
+        with aside.open("w", encoding="utf-8") as file:
             file.write(self.model_dump_json())
             file.flush()
             os.fsync(file.fileno())
+        aside.replace(path)
 
     @classmethod
     async def load(cls, folder: RunFolder) -> Session:

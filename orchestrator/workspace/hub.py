@@ -140,20 +140,6 @@ class Hub:
         )
         return result.output.decode(errors="replace")
 
-    async def changed_paths(self, a: str, b: str) -> tuple[str, ...]:
-        """Paths that differ between two commits, sorted; a rename counts as both its paths."""
-        result = await self.git(
-            "diff-tree", "-r", "-z", "--name-only", "--no-renames", full_id(a), full_id(b)
-        )
-        return tuple(sorted(result.fields))
-
-    async def is_ancestor(self, a: str, b: str) -> bool:
-        """Whether `b` contains `a` (a commit contains itself)."""
-        result = await self.git(
-            "merge-base", "--is-ancestor", full_id(a), full_id(b), statuses=(0, 1)
-        )
-        return result.status == 0
-
     async def read_file(self, commit: str, path: str, bytes_max: int) -> bytes | None:
         """The first `bytes_max` bytes of a file of `commit`; None when there is no such file.
 
@@ -170,13 +156,6 @@ class Hub:
         if len(words) != 3 or words[1] != b"blob":
             return None
         return content[: min(int(words[2]), bytes_max)]
-
-    async def list_paths(self, commit: str) -> tuple[str, ...]:
-        """Paths of all files of `commit`, sorted as git sorts them."""
-        result = await self.git(
-            "ls-tree", "-r", "-z", "--name-only", "--full-tree", full_id(commit)
-        )
-        return result.fields
 
     async def stand_alone(self, run: str) -> None:
         """Copy in what the run's kept refs borrow: the target may now collect its objects.

@@ -20,6 +20,7 @@ from pathlib import Path
 from anyio import to_thread
 
 from orchestrator.errors import InfrastructureError, RepositoryError
+from orchestrator.state_folder import is_text
 from orchestrator.workspace.git import (
     GitResult,
     HostGit,
@@ -60,8 +61,6 @@ class Repository:
         Works from subfolders, linked worktrees, bare repositories and a detached HEAD.
         """
         await require_git()
-        if not _is_text(path):
-            raise RepositoryError(f"{os.fsencode(path)!r}: the path is not UTF-8; rename it")
         if not await to_thread.run_sync(path.is_dir):
             raise RepositoryError(f"{path}: no such folder; give --repo a repository")
         found = await discover(
@@ -76,6 +75,10 @@ class Repository:
         )
         if found.status != 0:
             raise _not_usable(path, found)
+        if not is_text(found.text):
+            raise RepositoryError(
+                f"{os.fsencode(path)!r}: its path is not UTF-8; rename the folder"
+            )
         lines = found.text.split("\n")
         if len(lines) != 5:
             raise RepositoryError(f"{path}: its path holds a line break; move the repository")
@@ -213,11 +216,6 @@ class Repository:
             raise RepositoryError(
                 f"{place}: a partial clone, objects are missing; make a full clone and work there"
             )
-
-
-def _is_text(path: Path) -> bool:
-    """Whether a path can be written in JSON and prompts: no bytes that are not UTF-8."""
-    return not any("\ud800" <= character <= "\udfff" for character in str(path))
 
 
 def _ref(run: str) -> str:

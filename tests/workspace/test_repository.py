@@ -315,3 +315,13 @@ async def test_files_that_a_commit_does_not_have_are_named(tmp_path: Path) -> No
     asked = ["b", "docs", "docs/a.md", "../b", "untracked", "docs"]
     assert await repository.missing(base, asked) == ("docs", "../b", "untracked")
     assert await repository.missing(base, []) == ()
+
+
+@pytest.mark.asyncio
+async def test_a_repository_whose_real_path_is_no_text_is_refused(tmp_path: Path) -> None:
+    odd = tmp_path / "r\udcff"
+    make_repository(odd, {"a": "1"})
+    (tmp_path / "plain").symlink_to(odd)
+    for path in (odd, tmp_path / "plain"):
+        with pytest.raises(RepositoryError, match="not UTF-8; rename the folder"):
+            await Repository.open(path)
