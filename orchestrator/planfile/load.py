@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,10 @@ from orchestrator.documents import (
 from orchestrator.errors import Fault, PlanError
 
 Place = tuple[str | int, ...]
+
+
+STANDS_ALONE = (("role",), ("needs",), ("when",))
+"""Keys that can be judged although others of the task, or of the plan, are faulty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,23 +129,31 @@ def _faults_besides(document: Document, roles: Mapping[str, Role]) -> list[Fault
     settings = _settings(data)
     problems: list[Problem] = []
     tasks: dict[TaskId, Task] = {}
-    for draft in _sound_tasks(items):
+    for item in items:
+        draft, whole = _sound_part(item)
+        if draft is None:
+            continue
         task = resolve_task(draft, settings or PlanSettings(), roles)
         tasks[task.id] = task
-        problems += check_needs(task, known)
-        if settings is not None:
-            problems += check_task(task, roles)
+        found = [*check_needs(task, known), *check_task(task, roles)]
+        if settings is None or not whole:
+            found = [problem for problem in found if problem.where[2:3] in STANDS_ALONE]
+        problems += found
         if len(problems) > FAULTS_MAX:
             break
     return _faults(problems, "error", document, tasks)
 
 
-def _sound_tasks(items: Iterable[object]) -> Iterator[TaskDraft]:
-    for item in items:
+def _sound_part(item: object) -> tuple[TaskDraft | None, bool]:
+    """The task without its faulty keys, None when too little is left; whether it is whole."""
+    for whole in (True, False):
         try:
-            yield TaskDraft.model_validate(item)
-        except ValidationError:
-            continue
+            return TaskDraft.model_validate(item), whole
+        except ValidationError as error:
+            faulty = {fault["loc"][0] for fault in error.errors() if fault["loc"]}
+            if isinstance(item, dict):
+                item = {key: value for key, value in item.items() if key not in faulty}
+    return None, False
 
 
 def _settings(data: dict[str, JsonLike]) -> PlanSettings | None:

@@ -263,6 +263,7 @@ def test_faults_of_form_hide_no_others() -> None:
         "plan.yaml:1: `workers` must be a whole number",
         "plan.yaml:3: there is no task `nowhere`",
         "plan.yaml:5: unknown key `promt` in a task",
+        "plan.yaml:9: there is no role `wizard`",
         "plan.yaml:10: `network` is not supported yet",
         "plan.yaml:12: `setup` is not supported yet",
     ]
@@ -285,6 +286,30 @@ def test_sound_settings_let_roles_be_checked_too() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_faulty_key_hides_no_other_of_its_task_nor_of_the_plan(folder: Path) -> None:
+    told = refused("""\
+        wrokers: 3
+        tasks:
+          a:
+            role: implementor
+            prompt: x
+            depends_on: [b, c]
+            timeout: soon
+          b:
+            role: 7
+            prompt: y
+            needs: d
+        """)
+    assert told.pop(4).startswith("plan.yaml:9: `tasks.b.role` must be text")
+    assert [line.partition(" (")[0] for line in told] == [
+        "plan.yaml:1: unknown key `wrokers` in a plan",
+        "plan.yaml:4: there is no role `implementor`",
+        "plan.yaml:6: there is no task `c`",
+        "plan.yaml:7: `tasks.a.timeout` is no duration",
+        "plan.yaml:11: there is no task `d`",
+    ]
+
+
 def test_a_circle_of_tasks_is_told() -> None:
     told = refused(
         """\
