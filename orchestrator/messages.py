@@ -7,6 +7,7 @@ go back exactly as they came.
 
 from __future__ import annotations
 
+import operator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue
@@ -14,12 +15,16 @@ from pydantic import Field, JsonValue
 from orchestrator.core.base import Record
 from orchestrator.core.usage import Usage
 
+Extra = Annotated[dict[str, JsonValue], Field(exclude_if=operator.not_)]
+"""What else the provider put into a block (citations, a caller): goes back with it as it came."""
+
 
 class TextBlock(Record):
     """Plain text, never empty."""
 
     type: Literal["text"] = "text"
     text: str = Field(min_length=1)
+    extra: Extra = {}
 
 
 class ToolUse(Record):
@@ -30,6 +35,7 @@ class ToolUse(Record):
     name: str
     input: dict[str, JsonValue]
     """Arguments as the model gave them, not yet checked."""
+    extra: Extra = {}
 
 
 class ToolResult(Record):

@@ -11,18 +11,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from orchestrator.core.events import StoredEvent
+from orchestrator.core.usage import Usage
 from orchestrator.messages import Reply, Request, ToolSpec
 from orchestrator.spec import AttemptOutcome, AttemptSpec
 
 if TYPE_CHECKING:
     from orchestrator.core.state import RunState
 
+NO_USAGE = Usage()
+
 
 class ModelError(Exception):
-    """A model could not answer. `reason` is a `FailureReason`, or `pause` for a hard limit."""
+    """A model could not answer.
 
-    def __init__(self, reason: str, message: str) -> None:
+    `reason` is a `FailureReason`, or `pause` for a hard limit that no task is to blame for. `usage`
+    is what tries that came to nothing have cost. `until`: Unix seconds when asking again may help;
+    None where nobody knows.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        usage: Usage = NO_USAGE,
+        until: float | None = None,
+    ) -> None:
         self.reason = reason
+        self.usage = usage
+        self.until = until
         super().__init__(message)
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from orchestrator.core.base import ObjectId, Record, TaskId
 from orchestrator.core.events import FailureReason, GateRecord
 from orchestrator.core.graph import GraphView
-from orchestrator.core.plan import Gate, Task
+from orchestrator.core.plan import Gate, ModelPrice, Task
 from orchestrator.core.products import Decision, Product
 from orchestrator.core.roles import Ceiling, Limits, Role
 from orchestrator.core.usage import Usage
@@ -59,6 +59,8 @@ class AttemptSpec(Record):
     """The task's gates, in order."""
     protect: tuple[str, ...]
     """Gitignore patterns of protected paths."""
+    prices: dict[str, ModelPrice] = {}
+    """What the plan says models cost, by name; they go before the price table's."""
     graph: GraphView | None = None
     """The graph as it stands, for a planner; its patch is checked against it at once."""
 
@@ -77,6 +79,8 @@ class AttemptOutcome(Record):
     """Set exactly when failed."""
     ceiling: Ceiling | None = None
     """For reason `limit`: the one that was reached; None where a reply was too long."""
+    until: float | None = None
+    """For `paused`: Unix seconds when going on may help; None where nobody knows."""
     evidence: str = ""
     usage: Usage = Usage()
     gates: tuple[GateRecord, ...] = ()

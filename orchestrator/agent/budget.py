@@ -5,15 +5,16 @@ since, and the longest reply allowed. Replies are cut shorter as the end comes n
 there is room for one more call the agent is told to hand in with it: a ceiling should end an
 attempt with a result, not with silence.
 
-Dollars are bounded by the price table. For a model that it does not have, the dearest call so far
-stands for the next one; a ceiling that must hold needs a price.
+Dollars are bounded by the plan's prices and the price table. For a model that neither has, the
+dearest call so far stands for the next one; a ceiling that must hold needs a price.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from orchestrator.core.plan import ModelPrice
 from orchestrator.core.roles import Ceiling, Limits
 from orchestrator.core.usage import Usage
 from orchestrator.models.prices import price
@@ -60,6 +61,8 @@ class Budget:
     model: str
     clock: Callable[[], float]
     """Monotonic seconds."""
+    prices: Mapping[str, ModelPrice] = field(default_factory=dict)
+    """What the plan says models cost; they go before the table's."""
     usage: Usage = field(default_factory=Usage)
     turns: int = 0
     _started: float = field(init=False)
@@ -78,6 +81,10 @@ class Budget:
         self.turns += 1
         self._last_tokens = usage.tokens
         self._dearest_call = max(self._dearest_call, usage.usd)
+
+    def charge_failed(self, usage: Usage) -> None:
+        """Account for tries that gave no reply."""
+        self.usage = self.usage + usage
 
     @property
     def seconds(self) -> float:
@@ -144,8 +151,9 @@ class Budget:
             return NextCall(wanted, "")
         what = f"dollars: {limit:g}"
         left = limit - self.usage.usd
-        empty = price(self.model, Usage(cache_write_1h_tokens=prompt))
-        full = price(self.model, Usage(cache_write_1h_tokens=prompt, output_tokens=wanted))
+        sent = Usage(cache_write_1h_tokens=prompt)
+        empty = price(self.model, sent, self.prices)
+        full = price(self.model, sent + Usage(output_tokens=wanted), self.prices)
         if empty is not None and full is not None:
             fit = _fit(left, prompt, empty, (full - empty) / wanted, wanted)
         elif left <= 0 or left < self._dearest_call:

@@ -8,13 +8,15 @@ ends the turn: what stands after it is answered "not run".
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import anyio
+import anyio.to_thread
 
 from orchestrator.agent.edit_check import EDITING_TOOLS, EditCheck
 from orchestrator.agent.repeats import NUDGE_AT, STOP_AT, Repeats, nudge
+from orchestrator.agent.written import MARKS, written_product
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Role
 from orchestrator.errors import OrchestratorError
@@ -28,6 +30,8 @@ CALLS_PER_TURN_MAX = 64
 TURN_CHARS_MAX = 200_000
 """Most characters of all results of a turn; what comes past it is cut to `CROWDED_CHARS`."""
 CROWDED_CHARS = 2_000
+REFUSALS_MAX = 3
+"""Replies with a plan or patch that does not fit, after which its planner has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,18 @@ class TurnResults:
     accepted: bool
     stuck: str
     """What is going round in circles; empty where nothing is."""
+    invalid: str = ""
+    """Why a planner's plans are not waited for any more; empty where they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextJudged:
+    """What became of a product that stood in a reply's text."""
+
+    answer: str
+    accepted: bool
+    invalid: str
+    """As in `TurnResults`."""
 
 
 @dataclass(slots=True)
@@ -78,6 +94,10 @@ class Caller:
     _by_name: dict[str, Tool] = field(init=False)
     _submit: ToolSpec = field(init=False)
     _accepted: bool = False
+    _refused: str = ""
+    """Why a product of this turn was not taken."""
+    _refusals: int = 0
+    """Turns with such a product."""
     _fault: OrchestratorError | None = None
 
     def __post_init__(self) -> None:
@@ -98,6 +118,7 @@ class Caller:
         `only_submit`: nothing else is run, for there is no turn after it.
         """
         deadline = anyio.current_time() + seconds_max
+        self._refused = ""
         answers: list[_Answer | None] = [None] * len(calls)
         failed_write = ""
         for group in self._groups(calls):
@@ -160,15 +181,42 @@ class Caller:
                 failed=True,
                 counts=False,
             )
+        return await self._judge(call.input)
+
+    async def judge_text(self, text: str) -> TextJudged | None:
+        """Hand in the plan or patch that stands in a reply's text; None where none does."""
+        written = await anyio.to_thread.run_sync(written_product, self.role.product, text)
+        if written is None:
+            return None
+        self._refused = ""
+        if written.fault:
+            self._refused = written.fault
+        else:
+            await self._judge(written.arguments)
+        answer = clipped(visible(self._refused), RESULT_CHARS_MAX, hint="mend these first")
+        return TextJudged(answer, self._accepted, self._invalid())
+
+    async def _judge(self, arguments: Mapping[str, object]) -> _Answer:
         try:
-            product = parse_product(self.role.product, call.input)
+            product = parse_product(self.role.product, arguments)
         except ToolError as error:
-            return _Answer(str(error), failed=True)
+            self._refused = str(error)
+            return _Answer(self._refused, failed=True)
         verdict = await self.hand_in(product)
         if isinstance(verdict, Returned):
+            self._refused = verdict.text
             return _Answer(verdict.text, failed=True)
         self._accepted = True
         return _Answer("accepted")
+
+    def _invalid(self) -> str:
+        """Count a turn whose plan was refused; why it was the last one, if it was."""
+        if not self._refused or self._accepted or self.role.product not in MARKS:
+            return ""
+        self._refusals += 1
+        if self._refusals < REFUSALS_MAX:
+            return ""
+        return f"refused {self._refusals} times, the last time because:\n{self._refused}"
 
     async def _run(
         self,
@@ -238,7 +286,7 @@ class Caller:
                 text = f"{text}\n\n{nudge(times)}"
             room -= len(text)
             results.append(ToolResult(tool_use_id=call.id, content=text, is_error=answer.failed))
-        return TurnResults(tuple(results), self._accepted, stuck)
+        return TurnResults(tuple(results), self._accepted, stuck, self._invalid())
 
     def _times(self, call: ToolUse, answer: _Answer) -> int:
         if not answer.counts or self._accepted:

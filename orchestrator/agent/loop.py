@@ -9,10 +9,13 @@ end, and every message is in the transcript before anything follows from it. Rul
   said it, so a reply without a call is answered once with what is missing, then is a failure;
 - a reply that was cut runs nothing and is asked for again, twice at most; a refusal ends it;
 - ceilings are checked before each call, and the last turn says that it is the last;
+- a plan or patch that stands in a planner's text counts like a call; the third one that does not
+  fit, in whatever form, ends the attempt;
 - the same call with the same result is nudged, then stopped (`orchestrator.agent.repeats`).
 
 How an attempt can fail is a value (`AgentResult.reason`). What raises: `ModelError` with the
 reason `pause` (the provider's hard limit), `OrchestratorError` (the machine's fault), cancellation.
+What tries without an answer have cost is counted either way.
 """
 
 from __future__ import annotations
@@ -88,7 +91,7 @@ async def run_agent(
     caller = Caller(spec.role, tools, workspace, hand_in, check)
     request = first_request(spec, spec.role, parts, caller.specs)
     await transcript.begin(request, spec.started)
-    budget = Budget(spec.limits, spec.model, clock)
+    budget = Budget(spec.limits, spec.model, clock, spec.prices)
     return await _Conversation(model, transcript, caller, budget, request).run()
 
 
@@ -156,6 +159,8 @@ class _Conversation:
             with anyio.move_on_after(self.budget.seconds_left):
                 reply = await self.model.complete(request)
         except ModelError as error:
+            self.budget.charge_failed(error.usage)
+            self.transcript.usage = self.transcript.usage + error.usage
             return self._no_answer(error)
         if reply is None:
             why = "the time was over before the model answered"
@@ -189,7 +194,7 @@ class _Conversation:
             self._cuts = self._pauses = 0
             step = await self._tool_turn(message, call)
         elif reply.stop_reason in ("tool_use", "end_turn", "stop_sequence"):
-            step = self._without_call(message)
+            step = await self._without_call(message)
         elif reply.stop_reason == "max_tokens":
             step = self._cut(message)
         elif reply.stop_reason == "pause_turn" and not message.calls:
@@ -214,13 +219,22 @@ class _Conversation:
         answer = Message(role="user", blocks=turn.results)
         if turn.accepted:
             return _Step(answer, AgentResult(True, None, "", self._usage()))
+        if turn.invalid:
+            return _Step(answer, self._failed("planner_invalid", turn.invalid))
         if turn.stuck:
             return _Step(answer, self._failed("stuck", turn.stuck))
         return _Step(answer)
 
-    def _without_call(self, message: Message) -> _Step:
-        """A reply that stopped although nothing was handed in."""
+    async def _without_call(self, message: Message) -> _Step:
+        """A reply that stopped although nothing was handed in, but for what its text may hold."""
         submit = self.caller.role.submit_tool
+        judged = None if message.calls else await self.caller.judge_text(message.text)
+        if judged is not None and judged.accepted:
+            return _Step(end=AgentResult(True, None, "", self._usage()))
+        if judged is not None:
+            end = self._failed("planner_invalid", judged.invalid) if judged.invalid else None
+            text = f"{judged.answer}\n\nMend it and hand it in by a call of {submit}."
+            return _Step(Message(role="user", blocks=(TextBlock(text=text),)), end)
         if self._reminded:
             why = f"the agent stopped without calling {submit}, after it had been reminded"
             return _Step(end=self._failed("nothing_handed_in", why))

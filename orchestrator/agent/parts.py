@@ -1,63 +1,50 @@
-"""What of the repository goes into a prompt before the first call: rules, file tree, context.
+"""What of the repository goes into a prompt before the first call: values, no reading.
 
-Read once when an attempt starts and frozen from then on, so that the prefix stays the same.
+Read once when an attempt starts (`orchestrator.attempt.briefing`) and frozen from then on, so that
+the prefix stays the same. Everything in them is somebody's text: whoever shows it marks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from orchestrator.ports import FileAccessError, Workspace
-
-RULES_FILES = ("AGENTS.md", "CLAUDE.md")
-"""Names of rules files at the root; the first one that is there holds."""
-PART_BYTES_MAX = 128 * 1024
-"""Most that is read of one file."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedText:
-    """A file's text."""
+    """A file's text, or what is to be said of the file."""
 
     path: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
+class RulesText:
+    """Rules, with the files that they stand in and what they are for."""
+
+    paths: tuple[str, ...]
+    """Several where files hold the same text, which is then shown once."""
+    text: str
+    scope: str = ""
+    """The files that they are for, in words; empty for the whole project."""
+
+
+@dataclass(frozen=True, slots=True)
 class PromptParts:
     """What the repository adds to a prompt."""
 
-    rules: NamedText | None = None
-    """The project's rules file."""
+    rules: tuple[RulesText, ...] = ()
+    """Rules of the whole project."""
+    nested: tuple[RulesText, ...] = ()
+    """Rules for those parts of it that the task is about, the widest first."""
+    more_rules: tuple[NamedText, ...] = ()
+    """Rules files that are not shown, each with what it is for."""
     tree: tuple[str, ...] = ()
     """Paths of all files, sorted."""
     context: tuple[NamedText, ...] = ()
     """Files that the plan and the task name, in that order."""
     missing: tuple[str, ...] = ()
-    """Those of them that could not be read."""
+    """Those of them that are not there, or no text."""
+    facts: str = ""
+    """What was found out about the repository, for whoever makes the first plan."""
     diff: str = ""
     """What has changed since the run's base, for whoever reviews it."""
-
-
-async def read_parts(workspace: Workspace, context: Sequence[str]) -> PromptParts:
-    """Read the parts from `workspace`; `context` are the paths that plan and task name."""
-    rules = None
-    for name in RULES_FILES:
-        rules = rules or await _text(workspace, name)
-    read = [(path, await _text(workspace, path)) for path in dict.fromkeys(context)]
-    return PromptParts(
-        rules=rules,
-        tree=tuple(entry.path for entry in await workspace.files()),
-        context=tuple(text for _, text in read if text is not None),
-        missing=tuple(path for path, text in read if text is None),
-    )
-
-
-async def _text(workspace: Workspace, path: str) -> NamedText | None:
-    """The file's text, None where there is no such file."""
-    try:
-        data = await workspace.read(path, bytes_max=PART_BYTES_MAX)
-    except FileAccessError:
-        return None
-    return NamedText(path, data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n"))

@@ -14,10 +14,21 @@ from orchestrator.attempt import commits
 from orchestrator.attempt.products import Read, report_problems, verdict_problems
 from orchestrator.core.events import GateRecord, PlanRevised
 from orchestrator.core.patches import apply_patch
-from orchestrator.core.products import Change, PlanPatch, Product, Report, Verdict
+from orchestrator.core.products import (
+    Change,
+    PlanPatch,
+    PlanProposal,
+    Product,
+    Report,
+    Verdict,
+)
+from orchestrator.core.proposals import apply_plan
 from orchestrator.gates.evidence import describe_red
 from orchestrator.ports import SealRefused, Workspace
 from orchestrator.spec import AttemptSpec
+
+PROBLEMS_SHOWN_MAX = 50
+"""Problems of a plan or patch that are told at a time."""
 
 Verify = Callable[[str, str], Awaitable[tuple[GateRecord, ...]]]
 """Runs the task's gates on (commit, tree)."""
@@ -66,8 +77,8 @@ class HandInDesk:
                 return _or_problems(product, await report_problems(product, self._read))
             case Verdict():
                 return _or_problems(product, await verdict_problems(product, self._read))
-            case PlanPatch():
-                return self._patch(product)
+            case PlanPatch() | PlanProposal():
+                return self._planned(product)
 
     async def _change(self, change: Change) -> HandedIn | str:
         spec = self._spec
@@ -90,13 +101,23 @@ class HandInDesk:
             return f"your change does not pass:\n{red}\nMend it and hand in again."
         return HandedIn(change, sealed.commit, sealed.tree, self.records, sealed.left_out)
 
-    def _patch(self, patch: PlanPatch) -> HandedIn | str:
-        if self._spec.graph is None:
+    def _planned(self, product: PlanPatch | PlanProposal) -> HandedIn | str:
+        """A plan or patch, checked against the graph as it was when the attempt began."""
+        graph, by = self._spec.graph, self._spec.task.id
+        if graph is None:
             return "there is no graph to patch here"
-        revised = apply_patch(self._spec.graph, patch, self._spec.task.id)
+        if isinstance(product, PlanPatch):
+            revised = apply_patch(graph, product, by)
+            what = "the patch does not fit the graph"
+        else:
+            revised = apply_plan(graph, product, by)
+            what = "the plan cannot be run"
         if isinstance(revised, PlanRevised):
-            return HandedIn(patch)
-        return "the patch does not fit the graph:\n" + _listed(tuple(map(str, revised)))
+            return HandedIn(product)
+        shown = [str(problem) for problem in revised[:PROBLEMS_SHOWN_MAX]]
+        if len(revised) > len(shown):
+            shown.append(f"and {len(revised) - len(shown)} more")
+        return f"{what}:\n" + _listed(tuple(shown))
 
 
 def _or_problems(product: Product, problems: list[str]) -> HandedIn | str:

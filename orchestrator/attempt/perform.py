@@ -18,9 +18,10 @@ from pathlib import Path
 import anyio
 
 from orchestrator.agent.loop import AgentResult, run_agent
-from orchestrator.agent.parts import PromptParts, read_parts
+from orchestrator.agent.parts import PromptParts
 from orchestrator.agent.transcript import Transcript
 from orchestrator.attempt import commits
+from orchestrator.attempt.briefing import read_parts
 from orchestrator.attempt.conflicts import describe_conflict
 from orchestrator.attempt.hand_in import HandedIn, HandInDesk
 from orchestrator.attempt.products import FILE_BYTES_MAX, Read
@@ -118,7 +119,8 @@ class _Attempt:
             name, merged.commit, tree_from=spec.start_from
         ) as workspace:
             desk = HandInDesk(spec, workspace, self.verify, self._reader(merged.commit))
-            parts = await read_parts(workspace, spec.task.context)
+            start = spec.start_from or merged.commit
+            parts = await read_parts(site.hub.reader, spec, role, start=start)
             if role.product == "verdict":
                 diff = await site.hub.diff(spec.base, merged.commit, bytes_max=DIFF_BYTES_MAX)
                 parts = replace(parts, diff=diff)
@@ -157,7 +159,8 @@ class _Attempt:
                 clock=site.clock,
             )
         except ModelError as error:
-            return AttemptOutcome(status="paused", evidence=_evidence(str(error)))
+            evidence = _evidence(str(error))
+            return AttemptOutcome(status="paused", evidence=evidence, until=error.until)
         finally:
             self.usage = transcript.usage
             with anyio.CancelScope(shield=True):
@@ -210,7 +213,7 @@ class _Attempt:
             reason,
             result.evidence,
             red,
-            desk.last_refusal,
+            "" if desk.last_refusal in result.evidence else desk.last_refusal,
             commit=kept.commit if kept else None,
             tree=kept.tree if kept else None,
             gates=desk.records,

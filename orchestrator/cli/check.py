@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import anyio
 import click
 
-from orchestrator.cli.lookup import checkout_of
-from orchestrator.cli.options import NAMED_FILE, not_yet, repo_option
+from orchestrator.cli.context import context_lines, missing_context
+from orchestrator.cli.lookup import checkout_of, common_dir
+from orchestrator.cli.options import NAMED_FILE, repo_option
 from orchestrator.cli.plans import plan_path
 from orchestrator.cli.reading import read_files
 from orchestrator.cli.terminal import note, out
@@ -26,19 +28,28 @@ CELL_CHARS_MAX = 60
 @repo_option
 @click.option("--roles", type=NAMED_FILE, metavar="DIR", help="A folder of role files.")
 @click.option("--scripted", type=NAMED_FILE, metavar="FILE", help="Check this script too.")
-@not_yet("--context", takes_value=False)
-def check(plan: str, repo: Path | None, roles: Path | None, scripted: Path | None) -> None:
+@click.option("--context", is_flag=True, help="Tokens of what each agent is told at first.")
+def check(
+    plan: str, repo: Path | None, roles: Path | None, scripted: Path | None, context: bool
+) -> None:
     """Say everything that is wrong with PLAN; run nothing, call no model."""
+    folder = repo or Path()
     files = read_files(
         plan_path(plan),
-        target=checkout_of(repo or Path()),
+        target=checkout_of(folder),
         roles=roles,
         scripted=scripted,
         note=lambda text: note(clean_line(text)),
     )
     for warning in files.loaded.warnings:
         note(f"warning: {clean_line(str(warning))}")
-    out(_description(files.loaded.plan, files.roles))
+    checked = files.loaded.plan
+    if common_dir(folder) is not None:
+        for text in anyio.run(missing_context, checked, folder):
+            note(f"warning: {text}")
+    measured = anyio.run(context_lines, checked, files.roles, folder) if context else []
+    out(_description(checked, files.roles))
+    out(["", *measured] if measured else [])
 
 
 def _description(plan: Plan, roles: Mapping[str, Role]) -> Iterator[str]:

@@ -1,7 +1,8 @@
-"""Turns a bundled sample into a repository of its own for a demo: one commit, always the same one.
+"""`demo`: turns a bundled sample into a repository of its own and runs its plan there.
 
 The repository is made in a fresh temporary folder and stays there, so that its branch can be looked
-at. The user's git configuration, templates and hooks play no part in it.
+at; it has one commit, always the same one. The user's git configuration, templates and hooks play
+no part in it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,14 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import anyio
 
+from orchestrator import data
+from orchestrator.cli import session
+from orchestrator.cli.options import RunOptions
+from orchestrator.cli.terminal import note
 from orchestrator.errors import RepositoryError
 from orchestrator.workspace.process import run_process
 
@@ -31,6 +37,18 @@ COMMIT_ENV = {
     **{f"GIT_{who}_DATE": "2026-01-05T09:00:00+0000" for who in ("AUTHOR", "COMMITTER")},
 }
 """Identity and date are fixed, so every demo starts from the same commit."""
+
+
+def run_demo(name: str, **options: Any) -> int:
+    """Run the bundled plan `name`; `options` are fields of `RunOptions`. Gives the exit code."""
+    parts = data.demo(name)
+    repository = anyio.run(make_repository, parts.sample, parts.plan.stem)
+    note(f"demo repository: {repository}")
+    code = session.start(
+        RunOptions(plan=parts.plan, repo=repository, scripted=parts.script, demo=True, **options)
+    )
+    note(f"look around: cd {repository} (the folder is yours to delete)")
+    return code
 
 
 async def make_repository(sample: Path, name: str) -> Path:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -22,6 +23,7 @@ from orchestrator.cli.terminal import prepare_streams
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run:run", "Run a plan."),
+    "plan": ("run:plan", "Let the planner make a plan for a goal; run nothing."),
     "check": ("check:check", "Say everything that is wrong with a plan; run nothing."),
     "demo": ("run:demo", "Run a bundled plan on a bundled repository; no key, no network."),
     "resume": ("run:resume", "Go on with a run that was paused, interrupted or killed."),
@@ -29,15 +31,24 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("show:list_runs", "All runs, newest first."),
     "logs": ("logs:logs", "The conversation of a task's agent."),
     "diff": ("diff:diff", "What a run, or one task, changed."),
+    "watch": ("watch:watch", "Follow a run of another process."),
+    "cost": ("cost:cost", "What a run has cost: by task, role and kind of token."),
+    "land": ("land:land", "Bring a run's result into the branch that it started from."),
+    "export": ("watch:export", "A run's journal as JSON lines."),
     "report": ("show:report", "A run's report as Markdown or JSON."),
+    "roles": ("roles:roles", "The roles there are, and faults of role files."),
+    "schema": ("schema:schema", "JSON Schema of plans, role files, products or events."),
+    "init": ("init:init", "Write a plan to start from into the repository."),
+    "doctor": ("doctor:doctor", "What works on this machine, and how to mend what does not."),
+    "completion": ("completion:completion", "Completion script for bash, zsh or fish."),
     "version": ("version:version", "The version of this program."),
 }
 """Command -> (module:attribute in this package, one line of help)."""
 
-NOT_YET = (
-    *("plan", "watch", "cost", "export", "land", "tell", "pause", "cancel", "retry", "salvage"),
-    *("gc", "init", "doctor", "roles", "schema", "serve", "worker", "completion"),
-)
+COMPLETION = "_ORCHESTRATE_COMPLETE"
+"""Variable by which a shell asks what can be completed."""
+
+NOT_YET = ("tell", "pause", "cancel", "retry", "salvage", "gc", "serve", "worker")
 """Commands that the reference names and this release refuses."""
 
 
@@ -57,7 +68,15 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = load(COMMANDS[cmd_name][0])
-        return command
+        return load("completion:teach")(command) if ctx.resilient_parsing else command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> Any:
+        """What a command line can begin with; options are those of `run`."""
+        if incomplete.startswith("-"):
+            return load(COMMANDS["run"][0]).shell_complete(ctx, incomplete)
+        return load("completion:words")(
+            [(name, text) for name, (_, text) in COMMANDS.items()], incomplete
+        )
 
     def format_commands(
         self,
@@ -70,7 +89,7 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Options before the plan are options of `run`."""
-        if not args:
+        if not args and not ctx.resilient_parsing:
             raise click.UsageError("a command or a PLAN is needed", ctx)
         if args and args[0].startswith("-") and args[0] not in ("-h", "--help", "--version"):
             args = ["run", *args]
@@ -128,6 +147,8 @@ def _version(ctx: click.Context) -> NoReturn:
 def main() -> NoReturn:
     """Entry point: run the command line, leave with its exit code."""
     prepare_streams()
+    if COMPLETION in os.environ:
+        sys.exit(load("completion:answer")(orchestrate, os.environ[COMPLETION]))
     sys.exit(run(sys.argv[1:]))
 
 

@@ -24,10 +24,19 @@ NAMED_FILE = click.Path(path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What `run` and `demo` were asked to do. None: the plan's, or the default."""
+    """What `run`, `plan` and `demo` were asked to do. None: the plan's, or the default.
 
-    plan: Path
-    """Plan file, there when the command started."""
+    The fields are named like the options, so that a command hands its options on as they are.
+    """
+
+    plan: Path | None = None
+    """Plan file, there when the command started; None where there is a goal."""
+    goal: str | None = None
+    """What the planner is to make a plan for."""
+    plan_only: bool = False
+    """The plan is the result: it is not carried out."""
+    output: Path | None = None
+    """With `plan_only`: where the plan is written; None is stdout."""
     repo: Path | None = None
     """A folder in the target repository; None is the working folder."""
     base: str | None = None
@@ -36,6 +45,12 @@ class RunOptions:
     model: str | None = None
     scripted: Path | None = None
     """Script of the scripted model."""
+    base_url: str | None = None
+    """Server of the model."""
+    record: Path | None = None
+    """File that exchanges with the model are kept in."""
+    replay: Path | None = None
+    """File of such exchanges that answers come from."""
     sandbox: Sandbox = "auto"
     roles: Path | None = None
     json: bool = False
@@ -43,6 +58,8 @@ class RunOptions:
     plain: bool = False
     """No colour."""
     yes: bool = False
+    land: bool = False
+    """Bring the result into the branch that the run started from."""
     demo: bool = False
     """Commands may use the interpreter that runs this program."""
 
@@ -54,7 +71,11 @@ class ResumeOptions:
     repo: Path | None = None
     budget_usd: float | None = None
     """Dollars of the whole run from here on."""
+    approve: bool = False
+    """Agree to what the run waits for."""
     scripted: Path | None = None
+    base_url: str | None = None
+    """Another server from here on."""
     sandbox: Sandbox = "auto"
     json: bool = False
     plain: bool = False
@@ -120,7 +141,7 @@ def budget_option(function: Decorated) -> Decorated:
 def output_options(function: Decorated) -> Decorated:
     """`--json`, `--plain`, `--yes`."""
     for option in (
-        click.option("--yes", is_flag=True, help="Ask nothing; nothing is asked yet."),
+        click.option("--yes", is_flag=True, help="Ask nothing: agree to the planner's plan."),
         click.option("--plain", is_flag=True, help="No colour."),
         click.option("--json", is_flag=True, help="JSON lines on stdout, one an event."),
     ):
@@ -129,7 +150,7 @@ def output_options(function: Decorated) -> Decorated:
 
 
 def model_options(function: Decorated) -> Decorated:
-    """`--scripted FILE`, `--sandbox MODE`."""
+    """`--scripted FILE`, `--base-url URL`, `--sandbox MODE`."""
     for option in (
         click.option(
             "--sandbox",
@@ -139,6 +160,11 @@ def model_options(function: Decorated) -> Decorated:
             help="How commands are kept in.",
         ),
         click.option(
+            "--base-url",
+            metavar="URL",
+            help="Server of the model; bedrock: and vertex: are those services.",
+        ),
+        click.option(
             "--scripted", type=NAMED_FILE, metavar="FILE", help="Answer from a script, not a model."
         ),
     ):
@@ -146,12 +172,36 @@ def model_options(function: Decorated) -> Decorated:
     return function
 
 
+def planning_options(function: Decorated) -> Decorated:
+    """Options of everything that starts a run, from a plan or from a goal."""
+    for option in (
+        output_options,
+        click.option(
+            "--roles",
+            type=NAMED_FILE,
+            metavar="DIR",
+            help="A folder of role files, looked at first.",
+        ),
+        click.option(
+            "--replay", type=NAMED_FILE, metavar="FILE", help="Answer from a record; no network."
+        ),
+        click.option(
+            "--record", type=NAMED_FILE, metavar="FILE", help="Keep what the model answers there."
+        ),
+        model_options,
+        click.option("--model", metavar="NAME", help="Model of tasks that name none."),
+        budget_option,
+        click.option("--base", metavar="REV", help="Revision that work starts from."),
+        repo_option,
+    ):
+        function = option(function)
+    return function
+
+
 def run_options(function: Decorated) -> Decorated:
     """All options of a run."""
-    function = not_yet("--trust-plan", "--land", "--pr", takes_value=False)(function)
-    function = not_yet(
-        "--goal", "--record", "--replay", "--base-url", "--push", "--fresh", takes_value=True
-    )(function)
+    function = not_yet("--trust-plan", "--pr", takes_value=False)(function)
+    function = not_yet("--push", "--fresh", takes_value=True)(function)
     for option in (
         click.option(
             "--executor",
@@ -161,21 +211,14 @@ def run_options(function: Decorated) -> Decorated:
             expose_value=False,
             callback=not_yet_executor,
         ),
-        output_options,
+        planning_options,
         click.option(
-            "--roles",
-            type=NAMED_FILE,
-            metavar="DIR",
-            help="A folder of role files, looked at first.",
+            "--land", is_flag=True, help="Then bring the result into the branch you are on."
         ),
-        model_options,
-        click.option("--model", metavar="NAME", help="Model of tasks that name none."),
-        budget_option,
         click.option(
             "--workers", type=click.IntRange(1, 256), metavar="N", help="Attempts at a time."
         ),
-        click.option("--base", metavar="REV", help="Revision that work starts from."),
-        repo_option,
+        click.option("--goal", metavar="TEXT", help="Let the planner make the plan for this."),
     ):
         function = option(function)
     return function

@@ -63,6 +63,31 @@ def read_files(
     return RunFiles(replace(loaded, warnings=tuple(warnings)), known)
 
 
+def read_roles(
+    *,
+    target: Path | None,
+    roles: Path | None = None,
+    scripted: Path | None = None,
+    note: Callable[[str], None],
+) -> dict[str, Role]:
+    """Read the roles and the script where the plan is still to be made; see `read_files`."""
+    faults: list[Fault] = []
+    known: dict[str, Role] = {}
+    try:
+        sources = role_sources(bundled=builtin("roles"), target=target, option=roles)
+        known = load_roles(sources, note=note)
+    except PlanError as error:
+        faults.extend(error.faults)
+    try:
+        if scripted is not None:
+            load_script(scripted)
+    except PlanError as error:
+        faults.extend(error.faults)
+    if faults:
+        raise PlanError(faults)
+    return known
+
+
 def _without_turns(plan: Plan, script: Script | None) -> Iterator[Fault]:
     """Tasks with an agent for which the script has nothing to say: they will fail."""
     for task in plan.tasks:

@@ -1,71 +1,67 @@
-"""`run`, `demo` and `resume`: from a command line to the options that a session is started with."""
+"""`run`, `plan`, `demo` and `resume`: from a command line to what a session is started with."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
-import anyio
 import click
 
-from orchestrator import data
-from orchestrator.cli import session
-from orchestrator.cli.demo import make_repository
+from orchestrator.cli.main import load
 from orchestrator.cli.options import (
+    NAMED_FILE,
     ResumeOptions,
     RunOptions,
-    Sandbox,
     budget_option,
     model_options,
     not_yet,
     output_options,
+    planning_options,
     repo_option,
     run_options,
 )
-from orchestrator.cli.plans import plan_path
-from orchestrator.cli.terminal import note
 
 DEMO_DEFAULT = "kitebase"
+GOAL_CHARS_MAX = 20_000
 
 
 @click.command()
 @click.argument("plan", required=False)
 @run_options
-def run(
-    plan: str | None,
-    repo: Path | None,
-    base: str | None,
-    workers: int | None,
-    budget_usd: float | None,
-    model: str | None,
-    scripted: Path | None,
-    sandbox: Sandbox,
-    roles: Path | None,
-    json: bool,
-    plain: bool,
-    yes: bool,
-) -> int:
-    """Run PLAN, a file or the name of a bundled plan.
+def run(plan: str | None, goal: str | None, **options: Any) -> int:
+    """Run PLAN, a file or the name of a bundled plan; or a plan that is made for --goal.
 
     The result is the branch orchestrate/RUN of the repository.
     """
-    if plan is None:
-        raise click.UsageError("a PLAN is needed: a file, or the name of a bundled plan")
-    return session.start(
-        RunOptions(
-            plan=plan_path(plan),
-            repo=repo,
-            base=base,
-            workers=workers,
-            budget_usd=budget_usd,
-            model=model,
-            scripted=scripted,
-            sandbox=sandbox,
-            roles=roles,
-            json=json,
-            plain=plain,
-            yes=yes,
+    if (plan is None) == (goal is None):
+        raise click.UsageError(
+            "either a PLAN is needed (a file, or the name of a bundled plan) or a --goal"
         )
-    )
+    if goal is not None:
+        return _start(RunOptions(goal=_goal(goal), **options))
+    assert plan is not None
+    return _start(RunOptions(plan=load("plans:plan_path")(plan), **options))
+
+
+@click.command()
+@click.argument("goal", metavar="TEXT")
+@click.option("-o", "--output", type=NAMED_FILE, metavar="FILE", help="Write the plan there.")
+@planning_options
+def plan(goal: str, **options: Any) -> int:
+    """Let the planner make a plan for TEXT; print it as a file to read and edit. Runs nothing."""
+    return _start(RunOptions(goal=_goal(goal), plan_only=True, **options))
+
+
+def _start(options: RunOptions) -> int:
+    """Imports what carries a run out: not needed to complete or refuse a command line."""
+    return int(load("session:start")(options))
+
+
+def _goal(text: str) -> str:
+    if not text.strip():
+        raise click.UsageError("the goal is empty: say in a sentence what is wanted")
+    if len(text) > GOAL_CHARS_MAX:
+        raise click.UsageError(f"the goal is longer than {GOAL_CHARS_MAX:,} characters")
+    return text.strip()
 
 
 @click.command()
@@ -79,28 +75,9 @@ def run(
     help="How commands are kept in.",
 )
 @output_options
-def demo(
-    name: str, workers: int | None, sandbox: Sandbox, json: bool, plain: bool, yes: bool
-) -> int:
+def demo(name: str, **options: Any) -> int:
     """Run the bundled plan NAME on a fresh copy of its sample repository, with scripted agents."""
-    parts = data.demo(name)
-    repository = anyio.run(make_repository, parts.sample, parts.plan.stem)
-    note(f"demo repository: {repository}")
-    code = session.start(
-        RunOptions(
-            plan=parts.plan,
-            repo=repository,
-            workers=workers,
-            scripted=parts.script,
-            sandbox=sandbox,
-            json=json,
-            plain=plain,
-            yes=yes,
-            demo=True,
-        )
-    )
-    note(f"look around: cd {repository} (the folder is yours to delete)")
-    return code
+    return int(load("demo:run_demo")(name, **options))
 
 
 @click.command()
@@ -109,25 +86,8 @@ def demo(
 @budget_option
 @model_options
 @output_options
-@not_yet("--approve", "--wait", takes_value=False)
-def resume(
-    run: str | None,
-    repo: Path | None,
-    budget_usd: float | None,
-    scripted: Path | None,
-    sandbox: Sandbox,
-    json: bool,
-    plain: bool,
-    yes: bool,
-) -> int:
+@click.option("--approve", is_flag=True, help="Agree to the plan or patch that the run waits for.")
+@not_yet("--wait", takes_value=False)
+def resume(run: str | None, **options: Any) -> int:
     """Go on with RUN (default: the newest) from its journal."""
-    options = ResumeOptions(
-        repo=repo,
-        budget_usd=budget_usd,
-        scripted=scripted,
-        sandbox=sandbox,
-        json=json,
-        plain=plain,
-        yes=yes,
-    )
-    return session.resume(run, options)
+    return int(load("session:resume")(run, ResumeOptions(**options)))

@@ -72,10 +72,10 @@ def _status(run: FoundRun) -> str:
     """A run's status without folding its log where its last event tells."""
     if run.summary.last_type == "RunPaused":
         return "paused"
-    if run.summary.last_type != "RunFinished":
+    if run.summary.last_type not in ("RunFinished", "Landed"):
         return "running" if holder_of(run.folder) is not None else "interrupted"
     last = run.journal.events(run.id, after=run.summary.events - 1)[0].body
-    return str(getattr(last, "status", "finished"))
+    return str(getattr(last, "status", "succeeded"))  # no other run is landed
 
 
 def _date(run: FoundRun) -> str:

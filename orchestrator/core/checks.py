@@ -132,7 +132,15 @@ def missing_gates(
     tasks: Mapping[TaskId, Task],
     roles: Mapping[str, Role],
 ) -> tuple[Gate, ...]:
-    """The plan's own gates that never see the tree of `result`.
+    """The plan's own gates that never see the tree of `result`."""
+    run = gates_of_result(result, tasks, roles)
+    return tuple(gate for gate in settings.gates if gate not in run)
+
+
+def gates_of_result(
+    result: TaskId, tasks: Mapping[TaskId, Task], roles: Mapping[str, Role]
+) -> tuple[Gate, ...]:
+    """The gates that see the tree of `result`.
 
     A task that only hands on what its one need made shares its tree, and so its gates.
     """
@@ -143,7 +151,7 @@ def missing_gates(
         if task.when is not None:
             break  # it may be skipped, and its gates with it
         run += task.gates
-    return tuple(gate for gate in settings.gates if gate not in run)
+    return tuple(run)
 
 
 def _check_alone(plan: Plan, roles: Mapping[str, Role]) -> Iterator[Problem]:

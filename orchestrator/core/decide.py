@@ -3,8 +3,9 @@
 `decide` looks only at what `evolve` left due, so it costs what it finds, not what the graph holds.
 It is asked again after every event. Its answers, in order of precedence:
 
-1. `Append`: facts that follow from the state alone (skipped, blocked, a planner task, its patch).
-   They are recorded before anything is started, and then it is asked again.
+1. `Append`: facts that follow from the state alone (skipped, blocked, a planner task, its patch, a
+   person's approval that is called for). They are recorded before anything is started, and then it
+   is asked again.
 2. `StartAttempt`: ready tasks, longest remaining path first, while workers and budget allow.
 3. `Finish`, or `Append(RunPaused)`, when nothing runs and nothing can.
 """
@@ -19,6 +20,7 @@ from orchestrator.core import machine
 from orchestrator.core.base import TaskId
 from orchestrator.core.budget import Purse
 from orchestrator.core.events import (
+    ApprovalAsked,
     Event,
     PlanRejected,
     PlanRevised,
@@ -26,10 +28,12 @@ from orchestrator.core.events import (
     TaskBlocked,
     TaskSkipped,
 )
+from orchestrator.core.goals import planner_task
 from orchestrator.core.patches import apply_patch
-from orchestrator.core.plan import Task
-from orchestrator.core.products import PlanPatch
-from orchestrator.core.roles import Limits, Role
+from orchestrator.core.plan import Approval
+from orchestrator.core.products import PlanPatch, PlanProposal
+from orchestrator.core.proposals import apply_plan
+from orchestrator.core.roles import Limits
 from orchestrator.core.state import RunState, TaskState, TaskStatus
 
 
@@ -75,6 +79,10 @@ def decide(state: RunState) -> tuple[Command, ...]:
     starts, short_of = _starts(state)
     if starts or state.running:
         return starts
+    if state.to_apply:
+        who = " and ".join(f"`{planner}`" for planner in state.to_apply)
+        detail = f"what {who} handed in waits for a person"
+        return (Append(RunPaused(reason="approval", detail=detail), state.seq),)
     if short_of:
         return (Append(RunPaused(reason="budget", detail=short_of), state.seq),)
     return (_finish(state),)
@@ -82,8 +90,12 @@ def decide(state: RunState) -> tuple[Command, ...]:
 
 def _facts(state: RunState) -> Iterator[Append]:
     for planner in state.to_apply:
-        yield Append(_patched(state, planner), state.tasks[planner].cause)
-        return  # a patch may change everything else that is due
+        what = _approval(state, planner)
+        if what is None:
+            yield Append(_patched(state, planner), state.tasks[planner].cause)
+            return  # a patch may change everything else that is due
+        if planner not in state.asked:
+            yield Append(ApprovalAsked(what=what, task=planner), state.tasks[planner].cause)
     for task, why in state.to_skip.items():
         yield Append(TaskSkipped(task=task, why=why), state.tasks[task].cause)
     for task, root in state.to_block.items():
@@ -93,12 +105,23 @@ def _facts(state: RunState) -> Iterator[Append]:
         return  # charges the budget, on which the next one depends
 
 
+def _approval(state: RunState, planner: TaskId) -> Approval | None:
+    """The approval without which what the planner handed in is not applied; None: it can be."""
+    first = isinstance(state.tasks[planner].product, PlanProposal)
+    what: Approval = "plan" if first else "replans"
+    return what if what in state.settings.approve and planner not in state.approved else None
+
+
 def _patched(state: RunState, planner: TaskId) -> PlanRevised | PlanRejected:
     product = state.tasks[planner].product
     mends = next((task.id for task in state.tasks.values() if task.planner == planner), None)
-    if not isinstance(product, PlanPatch):
-        return PlanRejected(by=planner, problems=("no patch was handed in",))
-    revised = apply_patch(state.view(mends), product, planner)
+    match product:
+        case PlanProposal():
+            revised = apply_plan(state.view(mends), product, planner)
+        case PlanPatch():
+            revised = apply_patch(state.view(mends), product, planner)
+        case _:
+            return PlanRejected(by=planner, problems=("no patch was handed in",))
     if isinstance(revised, PlanRevised):
         return revised
     return PlanRejected(by=planner, problems=tuple(str(problem) for problem in revised))
@@ -106,36 +129,27 @@ def _patched(state: RunState, planner: TaskId) -> PlanRevised | PlanRejected:
 
 def _planner_for(state: RunState, failed: TaskState) -> PlanRevised:
     """A planner task for a failure: it sees the failed merge, or the base when there is none."""
-    role, defaults = _planner_role(state), state.settings.defaults
     number = next(n for n in range(state.replans + 1, 10**6) if f"replan-{n}" not in state.tasks)
     done = [need for need in failed.task.needs if state.tasks[need].done]
-    task = Task(
-        id=f"replan-{number}",
-        role=role.name,
-        prompt=(
-            f"Task `{failed.id}` has failed ({failed.reason})."
-            " Patch the graph so that the goal is reached."
-        ),
+    task = planner_task(
+        f"replan-{number}",
+        f"Task `{failed.id}` has failed ({failed.reason})."
+        " Patch the graph so that the goal is reached.",
+        state.settings,
+        state.roles,
         needs=() if failed.reason == "conflict" else tuple(done),
-        context=state.settings.context,
-        model=defaults.role_models.get(role.name) or defaults.model or role.model,
-        limits=role.limits,
-        attempts=1,
-        on_failure="fail",
     )
     why = f"`{failed.id}` has failed: {failed.reason}"
     return PlanRevised(by=None, replans=failed.id, add=(task,), why=why)
-
-
-def _planner_role(state: RunState) -> Role:
-    return next(role for role in state.roles.values() if role.product == "patch")
 
 
 def _starts(state: RunState) -> tuple[tuple[StartAttempt, ...], str]:
     """Ready tasks that may start now, and what is lacking when one may not."""
     room = state.settings.workers - len(state.running)
     starts: list[StartAttempt] = []
-    planning = any(state.plans(state.tasks[key].task) for key in state.running)
+    planning = bool(state.to_apply) or any(
+        state.plans(state.tasks[key].task) for key in state.running
+    )
     budget = Purse(state)
     for *_, key in state.ready:
         if len(starts) >= room:
@@ -159,8 +173,15 @@ def _number(task: TaskState) -> int:
 
 
 def _finish(state: RunState) -> Finish:
-    good = bool(state.tasks) and all(task.done or task.dropped for task in state.tasks.values())
+    good = _has_result(state) and all(task.done or task.dropped for task in state.tasks.values())
     result = machine.result_task(state)
     commit = result.commit if result is not None and result.status is TaskStatus.SUCCEEDED else None
     base = state.started.base if state.started is not None else None
     return Finish("succeeded" if good else "failed", commit if commit != base else None, state.seq)
+
+
+def _has_result(state: RunState) -> bool:
+    """Whether there was more to do than planning, or a plan where that is all that was wanted."""
+    if state.plan_only:
+        return any(isinstance(task.product, PlanProposal) for task in state.tasks.values())
+    return not state.only_plans

@@ -9,10 +9,10 @@ The JSON schema of `PatchDraft` is what a planner sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from orchestrator.core.base import Count, Usd
 from orchestrator.core.lenient import (
@@ -33,6 +33,9 @@ from orchestrator.core.lenient import (
     predicate,
 )
 from orchestrator.core.plan import (
+    PRICE_MAX,
+    Approval,
+    ModelPrice,
     Overlap,
     Plan,
     PlanSettings,
@@ -50,6 +53,8 @@ from orchestrator.core.task_drafts import (
     Attempts,
     GateDraft,
     GateDrafts,
+    ProposedTaskDraft,
+    ProposedTaskDrafts,
     TaskBudgetDraft,
     TaskDraft,
     TaskDrafts,
@@ -106,12 +111,44 @@ class DefaultsDraft(Draft):
     """By name of role."""
 
 
+Price = Annotated[float, Field(ge=0, le=PRICE_MAX), Number]
+
+
+class ModelPriceDraft(Draft):
+    """What a model costs, in US dollars per million tokens."""
+
+    noun = "a model's price"
+
+    input: Price
+    output: Price
+    cache_write: Price | None = None
+    """Left out, as `input`."""
+    cache_read: Price | None = None
+    """Left out, as `input`."""
+
+
+def _approval(value: object) -> object:
+    if value == "landing":
+        hint = "nothing is landed but by `orchestrate land`"
+        raise predicate("is not supported yet: `landing`", hint)
+    return value
+
+
+Approvals = Annotated[
+    tuple[Annotated[Approval, BeforeValidator(_approval)], ...],
+    Field(max_length=10),
+    at_most(10),
+    Listed,
+    AfterValidator(lambda names: tuple(dict.fromkeys(names))),
+]
+
+
 class PlanDraft(Draft):
     """A whole plan as it is written."""
 
     noun = "a plan"
     aliases = {"max_parallel": "workers"}
-    unsupported = frozenset({"setup", "setup_network", "network", "copy", "approve", "prices"})
+    unsupported = frozenset({"setup", "setup_network", "network", "copy"})
 
     version: Annotated[Literal[1], Number] = 1
     name: Annotated[str, Field(min_length=1, max_length=200), OneLine] = "plan"
@@ -133,6 +170,10 @@ class PlanDraft(Draft):
     """Commands that must succeed on the merged result."""
     overlap: Overlap = "allow"
     """What happens to parallel tasks whose `writes` overlap."""
+    approve: Approvals = ()
+    """What waits for a person."""
+    prices: Annotated[dict[Word, ModelPriceDraft], Field(max_length=100), at_most(100)] = {}
+    """By name of model."""
     tasks: TaskDrafts
     """The tasks; their order breaks ties."""
 
@@ -194,6 +235,25 @@ class PatchDraft(Draft):
     """Tasks that get other texts; a failed one is tried again."""
     why: Text = ""
     """What was learnt, and how this patch answers it."""
+
+
+class ProposalDraft(Draft):
+    """A plan for a goal. Budget, workers, base and protected paths are the user's to set."""
+
+    noun = "a plan"
+
+    goal: Text = ""
+    """The goal in your own words, with what you took for granted."""
+    name: Annotated[str, Field(min_length=1, max_length=60), OneLine] = "plan"
+    """Two to five words."""
+    context: Words = ()
+    """Files that every agent gets in its prompt."""
+    gates: GateDrafts = ()
+    """Commands that must succeed on the merged result."""
+    tasks: ProposedTaskDrafts
+    """The tasks, as few as do the work; each names its `needs`, an empty list where it has none."""
+    why: Text = ""
+    """Why these tasks and edges, in two or three sentences."""
 
 
 ALIASES: Mapping[str, str] = {**TaskDraft.aliases, **PlanDraft.aliases}
@@ -262,6 +322,11 @@ def resolve_settings(draft: PlanDraft) -> PlanSettings:
         env=draft.env,
         gates=resolve_gates(draft.gates),
         overlap=draft.overlap,
+        prices={
+            name: ModelPrice.model_validate(price.model_dump())
+            for name, price in draft.prices.items()
+        },
+        approve=draft.approve,
     )
     if draft.protect is None:
         return settings
@@ -271,14 +336,21 @@ def resolve_settings(draft: PlanDraft) -> PlanSettings:
 def resolve_plan(draft: PlanDraft, roles: Mapping[str, Role]) -> Plan:
     """The complete plan, its tasks in the draft's order and their needs in plan order."""
     settings = resolve_settings(draft)
-    place = {task.id: index for index, task in enumerate(draft.tasks)}
+    values = {name: getattr(settings, name) for name in PlanSettings.model_fields}
+    return Plan.model_validate({**values, "tasks": resolve_tasks(draft.tasks, settings, roles)})
+
+
+def resolve_tasks(
+    drafts: Sequence[TaskDraft], settings: PlanSettings, roles: Mapping[str, Role]
+) -> tuple[Task, ...]:
+    """The complete tasks in their order, the needs of each in that order, too."""
+    place = {draft.id: index for index, draft in enumerate(drafts)}
     tasks = []
-    for task_draft in draft.tasks:
-        task = resolve_task(task_draft, settings, roles)
+    for draft in drafts:
+        task = resolve_task(draft, settings, roles)
         needs = tuple(sorted(task.needs, key=lambda need: place.get(need, len(place))))
         tasks.append(task.model_copy(update={"needs": needs}))
-    values = {name: getattr(settings, name) for name in PlanSettings.model_fields}
-    return Plan.model_validate({**values, "tasks": tuple(tasks)})
+    return tuple(tasks)
 
 
 __all__ = [
@@ -288,6 +360,8 @@ __all__ = [
     "GateDraft",
     "PatchDraft",
     "PlanDraft",
+    "ProposalDraft",
+    "ProposedTaskDraft",
     "Rewire",
     "RoleDefaultsDraft",
     "RunBudgetDraft",
@@ -297,5 +371,6 @@ __all__ = [
     "resolve_plan",
     "resolve_settings",
     "resolve_task",
+    "resolve_tasks",
     "task_items",
 ]

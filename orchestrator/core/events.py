@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from orchestrator.core.base import ObjectId, Record, TaskId
-from orchestrator.core.plan import PlanSettings, RunBudget, Task
+from orchestrator.core.plan import Approval, PlanSettings, RunBudget, Task
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Ceiling, Limits, Role
 from orchestrator.core.usage import Usage
@@ -32,6 +32,7 @@ FailureReason = Literal[
     "refused",
     "script",
     "provider",
+    "planner_invalid",
 ]
 """Why an attempt failed.
 
@@ -39,7 +40,8 @@ FailureReason = Literal[
 `rejected` a reviewer did not approve · `own_gate_red` the agent ended with its own gates red ·
 `limit` turns, tokens, dollars or minutes ran out · `stuck` the same call again and again ·
 `nothing_handed_in` it stopped without its product · `refused` the model refused or seal did ·
-`script` a scripted model broke its script · `provider` an answer that cannot be used.
+`script` a scripted model broke its script · `provider` an answer that cannot be used ·
+`planner_invalid` the planner handed in nothing that fits, again and again.
 """
 
 GateOutcome = Literal["passed", "failed", "timeout", "environment"]
@@ -90,6 +92,10 @@ class RunStarted(Record):
     workspace: str
     """How workspaces are made."""
     versions: dict[str, str] = {}
+    rules: dict[str, str] = {}
+    """Digests of the rules files of the base, by path: what agents were told to keep to."""
+    plan_only: bool = False
+    """The planner's plan is the result: it is not carried out."""
 
 
 class PlanRevised(Record):
@@ -106,6 +112,8 @@ class PlanRevised(Record):
     """Tasks with new needs or texts; failed ones among them are pending again."""
     drop: tuple[TaskId, ...] = ()
     why: str = ""
+    settings: PlanSettings | None = None
+    """The plan's settings from here on; None leaves them as they are."""
 
 
 class PlanRejected(Record):
@@ -203,12 +211,30 @@ class TaskBlocked(Record):
     """The failed task at the root of it."""
 
 
+class ApprovalAsked(Record):
+    """A planner's product waits for a person before it changes the graph."""
+
+    type: Literal["ApprovalAsked"] = "ApprovalAsked"
+    what: Approval
+    task: TaskId
+    """The planner task that handed it in."""
+
+
+class ApprovalGiven(Record):
+    """A person agreed to what was asked."""
+
+    type: Literal["ApprovalGiven"] = "ApprovalGiven"
+    task: TaskId
+
+
 class RunPaused(Record):
     """Nothing more is started until `resume`."""
 
     type: Literal["RunPaused"] = "RunPaused"
-    reason: Literal["budget", "provider", "signal"]
+    reason: Literal["budget", "provider", "signal", "approval"]
     detail: str
+    until: float | None = None
+    """Unix seconds when going on may help; None where nobody knows."""
 
 
 class RunResumed(Record):
@@ -231,6 +257,20 @@ class RunFinished(Record):
     commit: ObjectId | None = None
 
 
+class Landed(Record):
+    """The run's result is in the branch that the user started from."""
+
+    type: Literal["Landed"] = "Landed"
+    branch: str
+    """Short name of the branch it was brought into."""
+    before: ObjectId
+    """Where that branch was."""
+    commit: ObjectId
+    """Where it is now."""
+    gates: tuple[GateRecord, ...] = ()
+    """Gates that were run again because the branch had moved."""
+
+
 Event = Annotated[
     RunStarted
     | PlanRevised
@@ -242,9 +282,12 @@ Event = Annotated[
     | AttemptCancelled
     | TaskSkipped
     | TaskBlocked
+    | ApprovalAsked
+    | ApprovalGiven
     | RunPaused
     | RunResumed
-    | RunFinished,
+    | RunFinished
+    | Landed,
     Field(discriminator="type"),
 ]
 """Any event."""

@@ -251,6 +251,8 @@ def _scalar(value: object) -> object:
 
 Listed = BeforeValidator(_listed)
 """For lists of which one item may stand alone."""
+ReadDuration = BeforeValidator(_seconds)
+"""For seconds that may be written with a unit."""
 Number = BeforeValidator(_no_flag)
 Scalar = BeforeValidator(_scalar)
 Text = Annotated[str, Field(max_length=100_000), AfterValidator(_without_nul)]
@@ -278,7 +280,7 @@ Patterns = Annotated[tuple[Pattern, ...], Field(max_length=1_000), at_most(1_000
 Words = Annotated[tuple[Word, ...], Field(max_length=1_000), at_most(1_000), Listed]
 Id = Annotated[TaskId, BeforeValidator(_task_id)]
 Ids = Annotated[tuple[Id, ...], Field(max_length=10_000), at_most(10_000), Listed]
-Duration = Annotated[Seconds, BeforeValidator(_seconds)]
+Duration = Annotated[Seconds, ReadDuration]
 """Seconds, at most a week; `90s`, `10m`, `2h` are read."""
 CommandText = Annotated[str, Field(max_length=20_000)]
 CommandDraft = Annotated[

@@ -1,13 +1,14 @@
 """The machine: `evolve` folds an event into the state, `decide` (its neighbour) says what is next.
 
-All rules about what an event means stand here, in one file:
+All rules about what an event means stand here, but for when a task may start, which is
+`core.readiness`:
 
-- A task is ready when all it waits for have settled, enough of its needs are done (succeeded or
-  skipped) and its condition holds. It never starts on a failed input.
 - Ended attempts free their slice of the budget. Failures of an agent's own making are repeated
   while the task has attempts left; conflicts, red merges and rejected reviews are not.
 - A failure that stays calls for a planner task, once for each charge of the replan budget and never
   twice for the same failure; otherwise the task settles as failed and what needs it is blocked.
+- What a planner hands in is due to be applied; a person may have to agree first. In a run that is
+  for the plan alone it is the result.
 - Succeeded tasks never move again. A patch sends failed and blocked tasks back to pending.
 - An attempt that reaches a ceiling which the run's budget had lowered is not charged: it is
   repeated with a larger slice, or the run pauses for want of one.
@@ -25,6 +26,8 @@ from orchestrator.core import graph as graphs
 from orchestrator.core.base import TaskId
 from orchestrator.core.budget import is_clamped
 from orchestrator.core.events import (
+    ApprovalAsked,
+    ApprovalGiven,
     AttemptCancelled,
     AttemptFailed,
     AttemptLost,
@@ -32,6 +35,7 @@ from orchestrator.core.events import (
     AttemptSucceeded,
     Event,
     FailureReason,
+    Landed,
     PlanRejected,
     PlanRevised,
     RunFinished,
@@ -42,7 +46,8 @@ from orchestrator.core.events import (
     TaskBlocked,
     TaskSkipped,
 )
-from orchestrator.core.plan import Task, When
+from orchestrator.core.plan import Task
+from orchestrator.core.readiness import look, move, settle, settled
 from orchestrator.core.roles import Limits
 from orchestrator.core.state import InvalidTransition, RunState, TaskState, TaskStatus
 
@@ -65,9 +70,13 @@ def evolve(state: RunState, event: StoredEvent) -> RunState:
     """Fold one event in. Raises `InvalidTransition` when it does not fit."""
     if event.seq != state.seq + 1:
         raise InvalidTransition(f"run {state.run}: event {event.seq} follows {state.seq}")
-    if state.seq and state.status != "paused" and not isinstance(event.body, RunResumed):
+    state.seq, before = event.seq, event.seq > 1 and state.status != "paused"
+    if isinstance(event.body, Landed):
+        state.landed = event.body  # the run ended before: its length stays
+        return state
+    if before and not isinstance(event.body, RunResumed):
         state.elapsed_s += max(0.0, event.at - state.ended_at)
-    state.seq, state.ended_at = event.seq, event.at
+    state.ended_at = event.at
     _apply(state, event.body, event)
     return state
 
@@ -92,16 +101,28 @@ def _apply(state: RunState, body: Event, event: StoredEvent) -> None:
             state.to_block.pop(body.task, None)
             state.tasks[body.task].blocked_by = body.by
             _end_without_patch(state, state.tasks[body.task], TaskStatus.BLOCKED, event.seq)
+        case ApprovalAsked():
+            state.asked[body.task] = body.what
+        case ApprovalGiven():
+            _approve(state, body, event.seq)
         case RunPaused():
             state.status, state.pause = "paused", f"{body.reason}: {body.detail}"
+            state.pause_until = body.until
         case RunResumed():
             _resume(state, body)
         case RunFinished():
             state.status, state.branch, state.commit = body.status, body.branch, body.commit
 
 
+def _approve(state: RunState, body: ApprovalGiven, seq: int) -> None:
+    if body.task not in state.asked:
+        raise InvalidTransition(f"run {state.run}: #{seq} nobody asked about `{body.task}`")
+    del state.asked[body.task]
+    state.approved.add(body.task)
+
+
 def _resume(state: RunState, body: RunResumed) -> None:
-    state.status, state.pause = "running", ""
+    state.status, state.pause, state.pause_until = "running", "", None
     changes: dict[str, object] = {}
     if body.budget is not None:
         changes["settings"] = state.settings.model_copy(update={"budget": body.budget})
@@ -111,16 +132,9 @@ def _resume(state: RunState, body: RunResumed) -> None:
         state.started = state.started.model_copy(update=changes)
 
 
-def _move(state: RunState, task: TaskState, to: TaskStatus, seq: int, what: str) -> None:
-    """Move a task by the table, and count the agent tasks that have yet to start."""
-    before = task.unstarted
-    task.move(to, seq, what)
-    state.unstarted += task.unstarted - before
-
-
 def _start(state: RunState, body: AttemptStarted, event: StoredEvent) -> None:
     task = state.tasks[body.task]
-    _move(state, task, TaskStatus.RUNNING, event.seq, "AttemptStarted")
+    move(state, task, TaskStatus.RUNNING, event.seq, "AttemptStarted")
     state.pop_ready(task)
     state.running.add(task.id)
     task.attempt, task.limits, task.repeats = body.attempt, body.limits, False
@@ -146,9 +160,9 @@ def _end(
             task.gates, task.left_out = body.gates, body.left_out
             task.reason, task.evidence, task.kept, task.lost = None, "", None, 0
             task.outgrown = None
-            if state.plans(task.task):
+            if state.plans(task.task) and not state.plan_only:
                 state.to_apply[task.id] = None
-            _settle(state, task, TaskStatus.SUCCEEDED, event.seq)
+            settle(state, task, TaskStatus.SUCCEEDED, event.seq)
         case AttemptFailed():
             _fail(state, task, body, given, event.seq)
         case AttemptLost():
@@ -177,14 +191,14 @@ def _fail(state: RunState, task: TaskState, body: AttemptFailed, given: Limits, 
     if not once and task.charged < task.task.attempts:
         _again(state, task, seq, body.type)
     elif _may_replan(state, task):
-        _move(state, task, TaskStatus.FAILED, seq, body.type)
+        move(state, task, TaskStatus.FAILED, seq, body.type)
         state.to_replan[task.id] = None
     else:
         _end_without_patch(state, task, TaskStatus.FAILED, seq)
 
 
 def _again(state: RunState, task: TaskState, seq: int, what: str) -> None:
-    _move(state, task, TaskStatus.READY, seq, what)
+    move(state, task, TaskStatus.READY, seq, what)
     state.push_ready(task)
 
 
@@ -201,7 +215,7 @@ def _may_replan(state: RunState, task: TaskState) -> bool:
 
 def _end_without_patch(state: RunState, task: TaskState, status: TaskStatus, seq: int) -> None:
     """The task ends as `status`; if it is a planner, another one may be asked in its place."""
-    _settle(state, task, status, seq)
+    settle(state, task, status, seq)
     if state.plans(task.task):
         _ask_again(state, task.id, seq)
 
@@ -224,12 +238,19 @@ def _review_replans(state: RunState, seq: int) -> None:
     for key in list(state.to_replan):
         if not _may_replan(state, state.tasks[key]):
             del state.to_replan[key]
-            _settled(state, state.tasks[key], seq)
+            settled(state, state.tasks[key], seq)
 
 
 def _reject(state: RunState, body: PlanRejected, seq: int) -> None:
-    state.to_apply.pop(body.by, None)
+    _answered(state, body.by)
     _ask_again(state, body.by, seq)
+
+
+def _answered(state: RunState, planner: TaskId) -> None:
+    """What the planner handed in is applied or rejected: nothing of it is due any more."""
+    state.to_apply.pop(planner, None)
+    state.asked.pop(planner, None)
+    state.approved.discard(planner)
 
 
 def _revise(state: RunState, body: PlanRevised, seq: int) -> None:
@@ -239,14 +260,16 @@ def _revise(state: RunState, body: PlanRevised, seq: int) -> None:
         _retire_planners(state, body.replans, seq)
         state.tasks[body.replans].planner = body.add[0].id
     if body.by is not None:
-        state.to_apply.pop(body.by, None)
+        _answered(state, body.by)
+    if body.settings is not None and state.started is not None:
+        state.started = state.started.model_copy(update={"settings": body.settings})
     for task in body.add:
         added = TaskState(task, index=len(state.tasks), cause=seq, mends=body.replans)
         state.tasks[task.id] = added
         state.unstarted += added.unstarted
     for dropped in body.drop:
         _unqueue(state, dropped)
-        _move(state, state.tasks[dropped], TaskStatus.CANCELLED, seq, body.type)
+        move(state, state.tasks[dropped], TaskStatus.CANCELLED, seq, body.type)
         state.tasks[dropped].settled = state.tasks[dropped].dropped = True
     for task in body.replace:
         _renew(state, task, seq)
@@ -263,7 +286,7 @@ def _retire_planners(state: RunState, mends: TaskId, seq: int) -> None:
     """A new planner takes over a failure: those that failed at it before are out of the graph."""
     for held in state.tasks.values():
         if held.mends == mends and held.status is TaskStatus.FAILED:
-            _move(state, held, TaskStatus.CANCELLED, seq, "another planner takes over")
+            move(state, held, TaskStatus.CANCELLED, seq, "another planner takes over")
             held.dropped = True
 
 
@@ -271,7 +294,7 @@ def _renew(state: RunState, task: Task, seq: int) -> None:
     """Send a task back to pending, as if it had never been tried."""
     held = state.tasks[task.id]
     _unqueue(state, task.id)
-    _move(state, held, TaskStatus.PENDING, seq, "PlanRevised")
+    move(state, held, TaskStatus.PENDING, seq, "PlanRevised")
     held.task, held.charged, held.lost, held.kept = task, 0, 0, None
     held.outgrown = None
     held.reason, held.evidence, held.blocked_by, held.settled = None, "", None, False
@@ -312,7 +335,7 @@ def _relink(state: RunState, seq: int, renewed: set[TaskId]) -> None:
                 renewed.add(key)
             elif held.status is TaskStatus.READY:
                 state.pop_ready(held)
-                _move(state, held, TaskStatus.PENDING, seq, "PlanRevised")
+                move(state, held, TaskStatus.PENDING, seq, "PlanRevised")
     state.paths = graphs.remaining_paths(graph)
     state.children = {node: list(graph.successors(node)) for node in graph}
     state.to_block.clear()
@@ -326,63 +349,7 @@ def _relink(state: RunState, seq: int, renewed: set[TaskId]) -> None:
         if state.tasks[key].status is TaskStatus.PENDING
     }
     for key in list(state.waiting):
-        _look(state, state.tasks[key], seq)
-
-
-def _settle(state: RunState, task: TaskState, status: TaskStatus, seq: int) -> None:
-    _move(state, task, status, seq, status.value)
-    _settled(state, task, seq)
-
-
-def _settled(state: RunState, task: TaskState, seq: int) -> None:
-    """Tell those that wait for the task that it will not move any more."""
-    task.settled = True
-    state.waiting.pop(task.id, None)
-    for child in state.children.get(task.id, ()):
-        if child in state.waiting:
-            state.waiting[child] -= 1
-            if state.waiting[child] == 0 or not task.done:  # else nothing new can follow
-                _look(state, state.tasks[child], seq)
-
-
-def _look(state: RunState, task: TaskState, seq: int) -> None:
-    """Decide what a pending task is waiting for: nothing (ready), the impossible, or more."""
-    if task.status is not TaskStatus.PENDING or task.id in state.to_block:
-        return
-    dead = [need for need in task.task.needs if _dead(state, need)]
-    done = sum(state.tasks[need].done for need in task.task.needs)
-    wanted = _wanted(task.task)
-    if len(task.task.needs) - len(dead) < wanted:
-        root = state.tasks[dead[0]].blocked_by or dead[0]
-        state.to_block[task.id] = root
-        return
-    if state.waiting[task.id] > 0 or done < wanted:
-        return
-    if task.task.when is not None and not _holds(state, task.task.when):
-        state.to_skip[task.id] = f"`{task.task.when.task}` did not end as `when` asks"
-        return
-    del state.waiting[task.id]
-    _move(state, task, TaskStatus.READY, seq, "needs met")
-    state.push_ready(task)
-
-
-def _dead(state: RunState, need: TaskId) -> bool:
-    held = state.tasks[need]
-    return held.settled and not held.done
-
-
-def _wanted(task: Task) -> int:
-    """How many needs must be done before the task may start."""
-    if task.require == "all":
-        return len(task.needs)
-    return min(1, len(task.needs)) if task.require == "any" else task.require
-
-
-def _holds(state: RunState, when: When) -> bool:
-    looked_at = state.tasks[when.task]
-    if when.is_ is not None:
-        return looked_at.status.value == when.is_
-    return getattr(looked_at.product, when.field or "", None) == when.equals
+        look(state, state.tasks[key], seq)
 
 
 def result_task(state: RunState) -> TaskState | None:

@@ -7,7 +7,7 @@ nothing else. What people and models write (aliases, scalars for lists, duration
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -25,6 +25,11 @@ def argv_of(command: Command) -> tuple[str, ...]:
     """The argv of a plan's command."""
     return command if isinstance(command, tuple) else (*BASH, command)
 
+
+PRICE_MAX = 100_000
+
+Price = Annotated[float, Field(ge=0, le=PRICE_MAX)]
+"""Dollars per million tokens."""
 
 OnFailure = Literal["replan", "retry", "fail"]
 Overlap = Literal["refuse", "serialise", "allow"]
@@ -149,6 +154,21 @@ class TaskDefaults(Record):
     """Model by role name."""
 
 
+class ModelPrice(Record):
+    """What a model costs, in US dollars per million tokens; nothing is a price, too."""
+
+    input: Price
+    output: Price
+    cache_write: Price | None = None
+    """None: as `input`."""
+    cache_read: Price | None = None
+    """None: as `input`."""
+
+
+Approval = Literal["plan", "replans"]
+"""What may wait for a person: the planner's first plan, its later patches."""
+
+
 class PlanSettings(Record):
     """Everything in a plan but its tasks."""
 
@@ -169,6 +189,10 @@ class PlanSettings(Record):
     """Gates of every merge node that has none of its own, `integrate` first of all."""
     overlap: Overlap = "allow"
     """What happens to parallel tasks whose `writes` overlap."""
+    prices: dict[str, ModelPrice] = {}
+    """By model name, for models that the price table does not have or has otherwise."""
+    approve: tuple[Approval, ...] = ()
+    """What waits for a person."""
 
 
 class Plan(PlanSettings):

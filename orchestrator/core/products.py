@@ -1,4 +1,4 @@
-"""What agents hand in: reports, changes, verdicts, patches. Values that are checked, never prose.
+"""What agents hand in: reports, changes, verdicts, plans, patches. Checked values, never prose.
 
 The models of the `Submit...` tools: their JSON schemas are what an agent sees, so each field says
 what is wanted. A patch's tasks are drafts (`orchestrator.core.drafts`), as in a plan file.
@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from orchestrator.core.base import Record, TaskId
-from orchestrator.core.drafts import PatchDraft
+from orchestrator.core.drafts import PatchDraft, ProposalDraft
 
 Text = Annotated[str, Field(max_length=20_000)]
 ShortText = Annotated[str, Field(max_length=2_000)]
@@ -93,7 +93,15 @@ class PlanPatch(PatchDraft):
     kind: Literal["patch"] = "patch"
 
 
-Product = Annotated[Report | Change | Verdict | PlanPatch, Field(discriminator="kind")]
+class PlanProposal(ProposalDraft):
+    """A planner's first product: the plan for a goal."""
+
+    kind: Literal["plan"] = "plan"
+
+
+Product = Annotated[
+    Report | Change | Verdict | PlanPatch | PlanProposal, Field(discriminator="kind")
+]
 """Any product, told apart by `kind`."""
 
 __all__ = [
@@ -102,6 +110,7 @@ __all__ = [
     "Decision",
     "Finding",
     "PlanPatch",
+    "PlanProposal",
     "Product",
     "Report",
     "TaskId",

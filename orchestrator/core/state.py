@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from orchestrator.core.base import TaskId
-from orchestrator.core.events import FailureReason, GateRecord, RunStarted
+from orchestrator.core.events import FailureReason, GateRecord, Landed, RunStarted
 from orchestrator.core.graph import Dag, GraphView, TaskView, build
-from orchestrator.core.plan import PlanSettings, Task
+from orchestrator.core.plan import Approval, PlanSettings, Task
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Limits, Role
 from orchestrator.core.usage import Usage
@@ -137,10 +137,14 @@ class RunState:
     """new, running, paused, succeeded or failed."""
     pause: str = ""
     """Why it is paused."""
+    pause_until: float | None = None
+    """Unix seconds when going on may help; None where it is not paused or nobody knows."""
     replans: int = 0
     """Charged planner tasks."""
     branch: str | None = None
     commit: str | None = None
+    landed: Landed | None = None
+    """Where the result was brought to; None while it is in the run's branch alone."""
     seq: int = 0
     """Last event folded in."""
     started_at: float = 0.0
@@ -172,7 +176,11 @@ class RunState:
     to_replan: dict[TaskId, None] = field(default_factory=dict)
     """Failed tasks that a planner task is due for."""
     to_apply: dict[TaskId, None] = field(default_factory=dict)
-    """Succeeded planner tasks whose patch has not been applied or rejected."""
+    """Succeeded planner tasks whose plan or patch has not been applied or rejected."""
+    asked: dict[TaskId, Approval] = field(default_factory=dict)
+    """Those of them that a person has been asked about and has not answered."""
+    approved: set[TaskId] = field(default_factory=set)
+    """Those of them that a person has agreed to."""
     mended_signatures: set[str] = field(default_factory=set)
     """Failures that a patch was meant to mend; seen again, they end the replanning."""
 
@@ -186,8 +194,18 @@ class RunState:
         """Tasks of the graph, dropped ones left out, in plan order."""
         return {key: state.task for key, state in self.tasks.items() if not state.dropped}
 
+    @property
+    def plan_only(self) -> bool:
+        """Whether the planner's plan is the result and is not carried out."""
+        return self.started is not None and self.started.plan_only
+
+    @property
+    def only_plans(self) -> bool:
+        """Whether the graph has nothing in it yet but planners."""
+        return all(self.plans(task) for task in self.living.values())
+
     def plans(self, task: Task) -> bool:
-        """Whether the task's product is a patch to the graph."""
+        """Whether the task's product is a plan or a patch to the graph."""
         role = self.roles.get(task.role) if task.role is not None else None
         return role is not None and role.product == "patch"
 

@@ -6,9 +6,10 @@ docstring below it. Other names for keys, single items and durations are read al
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -217,9 +218,19 @@ def task_items(value: Mapping[str, object] | Iterable[object]) -> dict[str | int
     }
 
 
+class ProposedTaskDraft(TaskDraft):
+    """A task of a planner's plan, which names its needs: edges are not left to chance."""
+
+    needs: Ids
+    """Ids of the tasks whose results it builds on; an empty list where there are none."""
+
+
+D = TypeVar("D", bound=TaskDraft)
+
+
 def _read_tasks(
-    value: object, handler: Callable[[object], tuple[TaskDraft, ...]]
-) -> tuple[TaskDraft, ...]:
+    kind: type[D], value: object, handler: Callable[[object], tuple[D, ...]]
+) -> tuple[D, ...]:
     """Tasks of a list, or of a mapping by id; problems stay at the author's keys."""
     if not isinstance(value, Mapping | list | tuple):
         raise predicate(f"must be a mapping of ids to tasks, or a list, not {kind_of(value)}")
@@ -229,7 +240,7 @@ def _read_tasks(
     drafts = []
     for key, item in task_items(value).items():
         try:
-            drafts.append(TaskDraft.model_validate(item))
+            drafts.append(kind.model_validate(item))
         except ValidationError as error:
             problems += relocated(error, (key,))
         if len(problems) >= PROBLEMS_MAX:
@@ -258,10 +269,16 @@ def _repeated_ids(tasks: Iterable[object]) -> Iterator[InitErrorDetails]:
         first.setdefault(name, index)
 
 
-TaskDrafts = Annotated[
-    tuple[TaskDraft, ...], Field(max_length=TASKS_MAX), WrapValidator(_read_tasks)
-]
+ReadTasks = WrapValidator(functools.partial(_read_tasks, TaskDraft))
+"""For tasks that may be a list, or a mapping by id."""
+TaskDrafts = Annotated[tuple[TaskDraft, ...], Field(max_length=TASKS_MAX), ReadTasks]
 """Tasks as a list, or as a mapping by id."""
+ProposedTaskDrafts = Annotated[
+    tuple[ProposedTaskDraft, ...],
+    Field(max_length=TASKS_MAX),
+    WrapValidator(functools.partial(_read_tasks, ProposedTaskDraft)),
+]
+"""The same for tasks that name their needs."""
 
 
 def resolve_gates(drafts: Iterable[GateDraft]) -> tuple[Gate, ...]:
@@ -282,7 +299,7 @@ def resolve_gates(drafts: Iterable[GateDraft]) -> tuple[Gate, ...]:
 
 def _short_form(command: Command) -> str:
     text = command if isinstance(command, str) else shlex.join(command)
-    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    words = " ".join("".join(c if c.isprintable() else " " for c in text).split()) or "gate"
     if len(words) <= GATE_NAME_CHARS:
         return words
     return words[: GATE_NAME_CHARS - 1].rstrip() + "\N{HORIZONTAL ELLIPSIS}"

@@ -186,7 +186,9 @@ class Engine:
         else:
             events.append(outcome_event(spec, outcome))
             if outcome.status == "paused" and self.state.status == "running":
-                events.append(RunPaused(reason="provider", detail=outcome.evidence[:500]))
+                events.append(
+                    RunPaused(reason="provider", detail=outcome.evidence[:500], until=outcome.until)
+                )
         await self.append([(event, cause) for event in events])
 
     async def _finish(self, finish: Finish) -> None:

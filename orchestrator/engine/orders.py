@@ -22,6 +22,8 @@ def order(state: RunState, start: StartAttempt) -> AttemptSpec:
     held = state.tasks[start.task]
     task = held.task
     role = state.roles[task.role] if task.role is not None else None
+    if role is not None and role.product == "patch" and state.only_plans:
+        role = role.model_copy(update={"product": "plan"})  # there is nothing to patch
     failed = next((item for item in state.tasks.values() if item.planner == task.id), None)
     graph = state.graph
     return AttemptSpec(
@@ -41,6 +43,7 @@ def order(state: RunState, start: StartAttempt) -> AttemptSpec:
         evidence=_evidence(held, failed),
         gates=task.gates,
         protect=state.settings.protect,
+        prices=state.settings.prices,
         graph=state.view(failed.id if failed else None) if state.plans(task) else None,
     )
 

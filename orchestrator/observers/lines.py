@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from orchestrator.core.events import (
+    ApprovalAsked,
+    ApprovalGiven,
     AttemptCancelled,
     AttemptFailed,
     AttemptLost,
@@ -16,6 +18,7 @@ from orchestrator.core.events import (
     AttemptSucceeded,
     Event,
     GateRecord,
+    Landed,
     PlanRejected,
     PlanRevised,
     RunFinished,
@@ -27,8 +30,16 @@ from orchestrator.core.events import (
     TaskSkipped,
 )
 from orchestrator.core.state import RunState
-from orchestrator.observers.summary import product_line, status_text
-from orchestrator.observers.text import Sink, Style, clean_line, dollars, duration, plural, tail
+from orchestrator.observers.summary import moment, product_line, status_text
+from orchestrator.observers.text import (
+    Sink,
+    Style,
+    clean_line,
+    dollars,
+    duration,
+    plural,
+    tail,
+)
 from orchestrator.ports import Observer
 
 TAIL_LINES_MAX = 12
@@ -82,12 +93,24 @@ def event_lines(event: Event, style: Style) -> Iterator[str]:
             yield f"{event.task} {status_text(style, 'skipped')}: {clean_line(event.why)}"
         case TaskBlocked():
             yield f"{event.task} {status_text(style, 'blocked')}: {event.by} failed"
+        case ApprovalAsked():
+            what = "plan" if event.what == "plan" else "patch"
+            yield f"{event.task}: its {what} {style.odd('waits for approval')}"
+        case ApprovalGiven():
+            yield f"{event.task}: approved"
         case RunPaused():
             yield f"{style.odd('paused')} ({event.reason}): {clean_line(event.detail)}"
+            if event.until is not None:
+                yield f"going on may help from {moment(event.until)}"
         case RunResumed():
             yield "resumed" + (f", sandbox {event.sandbox}" if event.sandbox is not None else "")
         case RunFinished():
             yield f"run {status_text(style, event.status)}"
+        case Landed():
+            yield f"landed in {clean_line(event.branch)}, which was at {event.before[:12]}"
+            yield f"now at {event.commit[:12]}"
+            if event.gates:
+                yield "gates: " + ", ".join(clean_line(_gate(gate)) for gate in event.gates)
 
 
 def _started(event: RunStarted) -> Iterator[str]:
@@ -99,6 +122,8 @@ def _started(event: RunStarted) -> Iterator[str]:
 def _revised(event: PlanRevised) -> Iterator[str]:
     if event.replans is not None:
         who = f"replanning after {event.replans}"
+    elif event.settings is not None:
+        who = f"plan made by {event.by}"
     else:
         who = f"plan changed by {event.by}" if event.by is not None else "plan"
     parts = [

@@ -14,13 +14,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from orchestrator.core.events import (
     EVENT,
+    ApprovalAsked,
+    ApprovalGiven,
     AttemptFailed,
     GateRecord,
     PlanRejected,
     PlanRevised,
     StoredEvent,
 )
-from orchestrator.core.products import Change, Product, Report, Verdict
+from orchestrator.core.products import Change, PlanProposal, Product, Report, Verdict
 from orchestrator.core.state import RunState, TaskState, TaskStatus
 from orchestrator.core.usage import Usage
 from orchestrator.observers.jsonlines import result_record
@@ -43,6 +45,7 @@ def report_json(state: RunState, events: Sequence[StoredEvent]) -> str:
         "base_branch": started.base_branch if started else None,
         "model": started.model if started else None,
         "sandbox": started.sandbox if started else None,
+        "landed": state.landed.model_dump(mode="json") if state.landed is not None else None,
         "usage": _usage(state.usage),
         "replans": [
             {"at": event.at, "seq": event.seq}
@@ -109,6 +112,8 @@ def _markdown(state: RunState, events: Sequence[StoredEvent]) -> Iterator[str]:
         yield f"- Base: {code(started.base)}{branch}"
     where = code(state.branch) if state.branch else "none, nothing was integrated"
     yield f"- Branch: {where}" + (f" at {code(state.commit)}" if state.commit else "")
+    if state.landed is not None:
+        yield f"- Landed: in {code(state.landed.branch)} at {code(state.landed.commit)}"
     if started is not None:
         yield f"- Model: {text(started.model)}; sandbox: {text(started.sandbox)}"
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(state.started_at))
@@ -143,15 +148,20 @@ def _replans(events: Iterable[StoredEvent]) -> Iterator[str]:
             case PlanRevised(replans=str() as failed):
                 lines.append(f"- {failed} failed; a planner task was added: {text(event.body.why)}")
             case PlanRevised(by=str() as planner):
-                lines.append(f"- {planner} changed the plan: {text(event.body.why)}")
+                what = "changed" if event.body.settings is None else "made"
+                lines.append(f"- {planner} {what} the plan: {text(event.body.why)}")
                 lines.extend(f"  - adds {code(task.id)}" for task in event.body.add)
                 lines.extend(f"  - changes {code(task.id)}" for task in event.body.replace)
                 lines.extend(f"  - drops {code(key)}" for key in event.body.drop)
             case PlanRejected():
                 lines.append(f"- the patch of {event.body.by} was rejected:")
                 lines.extend(f"  - {text(problem)}" for problem in event.body.problems)
+            case ApprovalAsked():
+                lines.append(f"- what {event.body.task} handed in waited for approval")
+            case ApprovalGiven():
+                lines.append(f"- what {event.body.task} handed in was approved")
     if lines:
-        yield from ("", "## Replans", "", *lines)
+        yield from ("", "## Planning", "", *lines)
 
 
 def _section(task: TaskState, failures: Iterable[AttemptFailed]) -> Iterator[str]:
@@ -197,6 +207,11 @@ def _product(product: Product | None) -> Iterator[str]:
             yield from _bullets(
                 f"{one.severity} {code(f'{one.path}:{one.line}')} {text(one.message)}"
                 for one in product.findings
+            )
+        case PlanProposal():
+            yield from _bullets(
+                f"{code(task.id)} {text(clean_line(task.prompt, CELL_CHARS_MAX))}"
+                for task in product.tasks
             )
     discoveries: Sequence[str] = getattr(product, "discoveries", ())
     yield from _bullets(f"Discovered: {text(item)}" for item in discoveries)

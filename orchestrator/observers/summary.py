@@ -5,9 +5,17 @@ What `orchestrate PLAN` prints at its end and `orchestrate status` at any time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 
-from orchestrator.core.products import Change, PlanPatch, Product, Report, Verdict
+from orchestrator.core.products import (
+    Change,
+    PlanPatch,
+    PlanProposal,
+    Product,
+    Report,
+    Verdict,
+)
 from orchestrator.core.state import RunState, TaskState, TaskStatus
 from orchestrator.core.usage import Usage
 from orchestrator.observers.text import Style, clean_line, dollars, duration, plural
@@ -41,6 +49,8 @@ def product_line(product: Product | None) -> str:
             return f"not approved: {first}"
         case PlanPatch(why=why):
             return clean_line(why)
+        case PlanProposal(tasks=tasks, why=why, name=name):
+            return f"{plural(len(tasks), 'task')}: {clean_line(why or name)}"
         case None:
             return ""
 
@@ -55,6 +65,14 @@ def task_line(state: TaskState) -> str:
         return product
     passed = [gate.name for gate in state.gates if gate.passed]
     return clean_line("gates passed: " + ", ".join(passed)) if passed else ""
+
+
+def moment(at: float) -> str:
+    """Unix seconds as a time for people; a server's nonsense as words."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
+    except (OverflowError, OSError, ValueError):
+        return "an unknown time"
 
 
 def usage_line(usage: Usage) -> str:
@@ -85,7 +103,8 @@ def table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset()) ->
 def resume_command(state: RunState) -> str:
     """What to type to go on with a paused run."""
     more = " --budget-usd X" if state.pause.startswith("budget") else ""
-    return f"orchestrate resume {state.run}{more}"
+    approve = " --approve" if state.asked else ""
+    return f"orchestrate resume {state.run}{more}{approve}"
 
 
 def summary_lines(state: RunState, style: Style = PLAIN) -> Iterator[str]:
@@ -95,11 +114,15 @@ def summary_lines(state: RunState, style: Style = PLAIN) -> Iterator[str]:
     yield f"run {state.run}: {status_text(style, state.status)} {how_long} {ran}"
     if state.status == "paused":
         yield f"paused: {clean_line(state.pause)}"
-        yield f"go on:  {resume_command(state)}"
+        when = f", from {moment(state.pause_until)} on" if state.pause_until is not None else ""
+        yield f"go on:  {resume_command(state)}{when}"
     if state.branch is not None:
         commit = f" at {state.commit[:12]}" if state.commit else ""
         yield f"branch: {clean_line(state.branch)}{commit}"
-        yield f"take it: git merge {clean_line(state.branch)}"
+        if state.landed is None:
+            yield f"take it: git merge {clean_line(state.branch)}"
+        else:
+            yield f"landed: {clean_line(state.landed.branch)} at {state.landed.commit[:12]}"
     elif state.status in ("succeeded", "failed"):
         yield "branch: none, nothing was integrated"
     yield ""

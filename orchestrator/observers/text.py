@@ -7,18 +7,13 @@ width is asked for anywhere, so no width can break it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
-LINE_CHARS_MAX = 2_000
+from orchestrator.core.characters import without_tricks
 
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # invisible, reordering, line breaks
-    "\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f]"  # half characters, tags
-)
+LINE_CHARS_MAX = 2_000
 
 
 class Sink(Protocol):
@@ -35,7 +30,7 @@ class Sink(Protocol):
 
 def clean(text: str) -> str:
     """`text` with every control or invisible character shown as an escape such as `\\x1b`."""
-    return _CONTROL.sub(_escape, text.replace("\r\n", "\n"))
+    return without_tricks(text.replace("\r\n", "\n"))
 
 
 def clean_line(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
@@ -52,11 +47,6 @@ def tail(text: str, lines_max: int) -> list[str]:
     """The last `lines_max` lines of `text`, cleaned, without blank ones around them."""
     lines = [clip(line.rstrip(), LINE_CHARS_MAX) for line in clean(text).strip("\n").split("\n")]
     return lines[-lines_max:] if any(lines) else []
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def dollars(usd: float) -> str:

@@ -1,4 +1,4 @@
-"""Plan files: from a path to a checked plan, or to everything that is wrong with it."""
+"""Plan files: from a path to a checked plan, or to everything that is wrong with it; and back."""
 
 from __future__ import annotations
 

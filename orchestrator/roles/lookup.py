@@ -70,6 +70,16 @@ def role_sources(
     return (*sources, RoleSource(bundled, Origin.BUNDLED))
 
 
+@dataclass(frozen=True, slots=True)
+class FoundRole:
+    """A role that counts, and where it was found."""
+
+    role: Role
+    file: str
+    """Path of its file."""
+    origin: Origin
+
+
 def load_roles(
     directories: Sequence[RoleSource], *, note: Note = lambda _: None
 ) -> dict[str, Role]:
@@ -77,9 +87,16 @@ def load_roles(
 
     `note` is told in one sentence each what was left alone.
     """
+    return {name: found.role for name, found in find_roles(directories, note=note).items()}
+
+
+def find_roles(
+    directories: Sequence[RoleSource], *, note: Note = lambda _: None
+) -> dict[str, FoundRole]:
+    """The same with the file that each role comes from."""
     faults: list[Fault] = []
     bundled = _bundled(directories, faults)
-    roles: dict[str, Role] = {}
+    roles: dict[str, FoundRole] = {}
     for source in directories:
         seen: dict[str, RoleFile] = {}
         for file in _files_of(source, bundled, faults, note):
@@ -93,7 +110,7 @@ def load_roles(
             problems = problems or list(_contradictions(file, role))
             faults += sorted(problems, key=lambda fault: fault.line)
             if role is not None and not problems:
-                roles.setdefault(file.name, role)
+                roles.setdefault(file.name, FoundRole(role, file.file, source.origin))
     if faults:
         raise PlanError(list(dict.fromkeys(faults)))
     return dict(sorted(roles.items()))

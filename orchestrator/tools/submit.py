@@ -8,17 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from orchestrator.core.products import Change, PlanPatch, Product, Report, Verdict
+from orchestrator.core.products import (
+    Change,
+    PlanPatch,
+    PlanProposal,
+    Product,
+    Report,
+    Verdict,
+)
 from orchestrator.core.roles import SUBMIT_TOOLS, ProductKind
-from orchestrator.errors import UsageError
 from orchestrator.messages import ToolSpec
 from orchestrator.tools.definition import checked_arguments, schema_of
 
-_PRODUCTS: dict[ProductKind, type[Report] | type[Change] | type[Verdict] | type[PlanPatch]] = {
+_PRODUCTS: dict[
+    ProductKind,
+    type[Report] | type[Change] | type[Verdict] | type[PlanPatch] | type[PlanProposal],
+] = {
     "report": Report,
     "change": Change,
     "verdict": Verdict,
     "patch": PlanPatch,
+    "plan": PlanProposal,
 }
 
 _PURPOSE: dict[ProductKind, str] = {
@@ -29,13 +39,12 @@ _PURPOSE: dict[ProductKind, str] = {
     ),
     "verdict": "your verdict on the change. Each finding names a path and a line",
     "patch": "your change of the task graph. It is checked against the graph as it stands",
+    "plan": "the plan of tasks that reaches the goal. It is checked before anything of it runs",
 }
 
 
 def submit_spec(kind: ProductKind) -> ToolSpec:
-    """The tool that hands in products of `kind`. Raises `UsageError` for one not built yet."""
-    if kind not in _PRODUCTS:
-        raise UsageError(f"{SUBMIT_TOOLS[kind]}: products of kind `{kind}` are not supported yet")
+    """The tool that hands in products of `kind`."""
     return ToolSpec(
         name=SUBMIT_TOOLS[kind],
         description=(

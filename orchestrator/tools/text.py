@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from orchestrator.core.characters import without_controls
+
 RESULT_CHARS_MAX = 20_000
 """Most characters of one result. A middle that is lost costs a turn, a flood costs every turn."""
 
@@ -17,21 +19,11 @@ _ESCAPE_SEQUENCE = re.compile(
     r"|\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # OSC, DCS, SOS, PM, APC up to their end
     r"|\x1b[ -/]*[0-~]"  # the short ones
 )
-_CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, DEL, C1
-    "\u200e\u200f\u2028-\u202e\u2066-\u2069\u061c"  # line breaks and reordering in disguise
-    "\ud800-\udfff]"
-)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def visible(text: str) -> str:
     """`text` with every control character shown as an escape such as `\\x1b`."""
-    return _CONTROL.sub(_escaped, text)
+    return without_controls(text)
 
 
 def cleaned(output: bytes) -> str:

@@ -26,6 +26,7 @@ from orchestrator.workspace.alternates import object_folders, replace_file
 from orchestrator.workspace.git import HostGit, full_id, git_failure
 from orchestrator.workspace.lock import exclusive
 from orchestrator.workspace.merge import Conflict, Merged, parse_conflict
+from orchestrator.workspace.reading import CommitReader
 from orchestrator.workspace.repository import Repository
 
 _LOCK_TIMEOUT_S = 60.0
@@ -140,22 +141,14 @@ class Hub:
         )
         return result.output.decode(errors="replace")
 
-    async def read_file(self, commit: str, path: str, bytes_max: int) -> bytes | None:
-        """The first `bytes_max` bytes of a file of `commit`; None when there is no such file.
+    @property
+    def reader(self) -> CommitReader:
+        """Reads commits, this repository's and the target's."""
+        return CommitReader(self.git)
 
-        Links are followed as long as they stay in the tree.
-        """
-        if "\n" in path or not path or path.startswith(("/", "./", "../")):
-            return None
-        name = b"%s:%s\n" % (full_id(commit).encode(), _encode(path))
-        result = await self.git(
-            "cat-file", "--batch", "--follow-symlinks", stdin=name, bytes_max=bytes_max + 1000
-        )
-        header, _, content = result.output.partition(b"\n")
-        words = header.split(b" ")
-        if len(words) != 3 or words[1] != b"blob":
-            return None
-        return content[: min(int(words[2]), bytes_max)]
+    async def read_file(self, commit: str, path: str, bytes_max: int) -> bytes | None:
+        """The first `bytes_max` bytes of a file of `commit`, see `CommitReader.read`."""
+        return await self.reader.read(commit, path, bytes_max)
 
     async def stand_alone(self, run: str) -> None:
         """Copy in what the run's kept refs borrow: the target may now collect its objects.

@@ -29,6 +29,7 @@ from orchestrator.workspace.git import (
     owner_of,
     require_git,
 )
+from orchestrator.workspace.reading import CommitReader
 
 BRANCH_FOLDER = "orchestrate"
 """Branches of runs are `orchestrate/<run>`."""
@@ -124,14 +125,16 @@ class Repository:
             "`git rev-parse` must know it"
         )
 
+    @property
+    def reader(self) -> CommitReader:
+        """Reads commits of the repository."""
+        return CommitReader(HostGit(self.git_dir))
+
     async def missing(self, commit: str, paths: Sequence[str]) -> tuple[str, ...]:
         """Those of `paths` that are no files of `commit`, each once, in the order given."""
         if not paths:
             return ()
-        listed = await HostGit(self.git_dir)(
-            "ls-tree", "-r", "-z", "--name-only", "--full-tree", full_id(commit)
-        )
-        there = set(listed.fields)
+        there = set(await self.reader.files(commit))
         return tuple(path for path in dict.fromkeys(paths) if path not in there)
 
     async def create_branch(self, run: str, commit: str) -> None:

@@ -19,6 +19,7 @@ VARIABLE = "ORCHESTRATE_COMMAND"
 """Name of the variable that marks a command's processes."""
 
 _ROUNDS = 5
+_NEEDLE = f"{VARIABLE}=".encode()
 
 
 def new_token(workspace: str) -> str:
@@ -32,16 +33,26 @@ def end_strays(token: str) -> int:
     Blocks for milliseconds. Repeats until none is found, for a process may fork while others are
     being killed.
     """
-    needle = f"{VARIABLE}={token}".encode()
     ended = 0
     for _ in range(_ROUNDS):
-        found = [pid for pid in _processes() if _carries(pid, needle)]
+        found = [pid for pid, its in _tokens().items() if its.startswith(token)]
         for pid in found:
             _kill(pid)
         ended += len(found)
         if not found:
             break
     return ended
+
+
+def workspaces() -> dict[int, str]:
+    """Every process that a command started, by id, with the name of that command's workspace."""
+    return {pid: token.rpartition(".")[0] for pid, token in _tokens().items()}
+
+
+def _tokens() -> dict[int, str]:
+    """The marked processes with their tokens."""
+    found = {pid: _token(pid) for pid in _processes()}
+    return {pid: token for pid, token in found.items() if token is not None}
 
 
 def _processes() -> list[int]:
@@ -51,13 +62,16 @@ def _processes() -> list[int]:
         return []
 
 
-def _carries(pid: int, needle: bytes) -> bool:
-    """Whether a process was started with the marker; a zombie's environment is empty."""
+def _token(pid: int) -> str | None:
+    """The marker that a process was started with; a zombie's environment is empty."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
-        return False
-    return any(variable.startswith(needle) for variable in environment.split(b"\0"))
+        return None
+    for variable in environment.split(b"\0"):
+        if variable.startswith(_NEEDLE):
+            return os.fsdecode(variable[len(_NEEDLE) :])
+    return None
 
 
 def _kill(pid: int) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import JsonValue
 
 from orchestrator.agent.calls import Accepted, Returned
-from orchestrator.core.plan import Task
+from orchestrator.core.plan import ModelPrice, Task
 from orchestrator.core.products import Product
 from orchestrator.core.roles import Limits, ProductKind, Role
 from orchestrator.core.usage import Usage
@@ -24,7 +24,13 @@ def role(
     return Role(name="tried", tools=tools, product=product, writes=writes, prompt=prompt)
 
 
-def order(acting: Role, task: Task | None = None, *, limits: Limits | None = None) -> AttemptSpec:
+def order(
+    acting: Role,
+    task: Task | None = None,
+    *,
+    limits: Limits | None = None,
+    prices: Mapping[str, ModelPrice] | None = None,
+) -> AttemptSpec:
     return AttemptSpec(
         run="r1",
         task=task or Task(id="filter", role=acting.name, prompt="Add a filter."),
@@ -37,6 +43,7 @@ def order(acting: Role, task: Task | None = None, *, limits: Limits | None = Non
         started_at=1_700_000_000,
         inputs=(),
         protect=("tests/",),
+        prices=dict(prices or {}),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestrator.agent.loop import AgentResult, HandIn, run_agent
 from orchestrator.agent.parts import PromptParts
 from orchestrator.agent.transcript import Transcript, TranscriptContent, read_transcript
-from orchestrator.core.plan import Task
+from orchestrator.core.plan import ModelPrice, Task
 from orchestrator.core.roles import Limits, Role
 from orchestrator.messages import Message, ToolResult
 from orchestrator.ports import Model, Workspace
@@ -39,11 +39,12 @@ class Rig:
         limits: Limits | None = None,
         hand_in: HandIn | None = None,
         clock: Callable[[], float] = time.monotonic,
+        prices: Mapping[str, ModelPrice] | None = None,
     ) -> AgentResult:
         transcript = await Transcript.create(self.transcript_path)
         try:
             return await run_agent(
-                spec=order(acting, task, limits=limits),
+                spec=order(acting, task, limits=limits, prices=prices),
                 model=model,
                 workspace=self.workspace,
                 parts=PromptParts(),

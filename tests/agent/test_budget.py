@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.agent.budget import Budget, Exhausted, NextCall
+from orchestrator.core.plan import ModelPrice
 from orchestrator.core.roles import Limits
 from orchestrator.core.usage import Usage
 
@@ -126,3 +127,25 @@ def test_no_way_of_using_the_room_exceeds_dollars(usd: float, replies: list[floa
         mine.charge(Usage(cache_write_1h_tokens=prompt, output_tokens=reply, usd=spent))
         last = prompt + reply
     assert mine.usage.usd <= usd + 1e-9
+
+
+def test_prices_of_the_plan_go_before_the_tables() -> None:
+    dear = ModelPrice(input=1_000, output=1_000)
+    for model in (PRICED, "llama"):
+        mine = Budget(Limits(usd=20.0), model, Clock(), {model: dear})
+        call = mine.next_call(3_000, MAX)
+        # 1,000 dollars a million tokens: 20 dollars are 20,000 tokens, prompts and replies.
+        assert isinstance(call, NextCall)
+        assert call.max_tokens + 1_000 <= 20_000
+    free = Budget(Limits(usd=0.01), PRICED, Clock(), {PRICED: ModelPrice(input=0, output=0)})
+    assert free.next_call(3_000_000, MAX) == NextCall(MAX, "")
+
+
+def test_tries_without_a_reply_cost_but_are_no_turns() -> None:
+    mine = budget(Limits(turns=2, usd=1.0))
+    mine.charge_failed(Usage(input_tokens=50, usd=0.25))
+    assert (mine.turns, mine.usage.usd, mine.usage.tokens) == (0, 0.25, 50)
+    mine.charge_failed(Usage(usd=0.75))
+    assert mine.next_call(300, MAX) == Exhausted(
+        "too little is left of the ceiling (dollars: 1)", "usd"
+    )

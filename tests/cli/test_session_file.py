@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cli.wiring import SESSION_FILE, Session
+from orchestrator.cli.answers import Source
+from orchestrator.cli.session_file import SESSION_FILE, Session
 from orchestrator.core.plan import Plan
 from orchestrator.errors import RepositoryError
 from orchestrator.state_folder import RunFolder
@@ -19,9 +21,7 @@ def session(script: str) -> Session:
         roles=(),
         base="b" * 40,
         base_branch=None,
-        script=script,
-        script_name="s.yaml",
-        demo=False,
+        source=Source(script=script, script_name="s.yaml"),
     )
 
 
@@ -48,3 +48,13 @@ async def test_a_damaged_one_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / SESSION_FILE).write_text("{", encoding="utf-8")
     with pytest.raises(RepositoryError, match="cannot be read, so this run cannot go on"):
         await Session.load(RunFolder(tmp_path))
+
+
+@pytest.mark.asyncio
+async def test_the_first_releases_form_is_still_read(tmp_path: Path) -> None:
+    now = session("tasks: {}").model_dump(mode="json", by_alias=True)
+    source = now.pop("source")
+    first = {**now, "script": source["script"], "script_name": source["script_name"]}
+    first.pop("plan_only")
+    (tmp_path / SESSION_FILE).write_text(json.dumps(first), encoding="utf-8")
+    assert await Session.load(RunFolder(tmp_path)) == session("tasks: {}")

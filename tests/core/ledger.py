@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from orchestrator.core.events import (
+    ApprovalAsked,
+    ApprovalGiven,
     AttemptCancelled,
     AttemptFailed,
     AttemptLost,
@@ -26,6 +28,7 @@ from orchestrator.core.events import (
     TaskSkipped,
 )
 from orchestrator.core.plan import PlanSettings, Task
+from orchestrator.core.products import PlanProposal, Product
 from orchestrator.core.roles import Limits
 from orchestrator.core.state import RunState
 
@@ -60,6 +63,11 @@ class Ledger:
     mends: dict[str, str] = field(default_factory=dict)
     """Failed task by the planner task that is there for it."""
     finished: bool = False
+    plan_only: bool = False
+    products: dict[str, Product | None] = field(default_factory=dict)
+    """What planners have handed in, as long as it is neither applied nor rejected."""
+    asked: set[str] = field(default_factory=set)
+    approved: set[str] = field(default_factory=set)
 
     def __call__(self, stored: StoredEvent, state: RunState) -> None:
         """Check the event against all before it."""
@@ -67,7 +75,7 @@ class Ledger:
         body = stored.body
         match body:
             case RunStarted():
-                self.settings = body.settings
+                self.settings, self.plan_only = body.settings, body.plan_only
                 self.planners = {role.name for role in body.roles if role.product == "patch"}
             case PlanRevised():
                 self._revised(body)
@@ -82,14 +90,44 @@ class Ledger:
                 self._blocked(body)
             case RunFinished():
                 self._finished(body, state)
+            case ApprovalAsked():
+                assert body.task in self.products, "nothing of it waits"
+                assert body.task not in self.asked, "asked twice"
+                assert body.what == self._approval(body.task)
+                self.asked.add(body.task)
+            case ApprovalGiven():
+                assert body.task in self.asked
+                self.approved.add(body.task)
             case RunPaused() | RunResumed():
+                if isinstance(body, RunPaused) and body.reason == "approval":
+                    assert not self.running, "others could go on"
+                    assert self.asked - self.approved, "nothing waits for a person"
                 self.paused = isinstance(body, RunPaused)
                 if isinstance(body, RunResumed) and body.budget is not None:
                     self.settings = self.settings.model_copy(update={"budget": body.budget})
             case PlanRejected():
-                pass
+                self._answered(body.by)
+
+    def _approval(self, planner: str) -> str:
+        first = isinstance(self.products[planner], PlanProposal)
+        return "plan" if first else "replans"
+
+    def _answered(self, planner: str) -> None:
+        """What the planner handed in takes effect, or is refused for good."""
+        assert not self.plan_only, "the plan was all that was wanted"
+        assert planner in self.products, "answered twice, or never handed in"
+        if self._approval(planner) in self.settings.approve:
+            assert planner in self.approved, "nobody agreed"
+        del self.products[planner]
 
     def _revised(self, body: PlanRevised) -> None:
+        if body.by is not None:
+            self._answered(body.by)
+        if body.settings is not None:
+            assert {task.role for task in self.tasks.values()} <= self.planners, "a second plan"
+            brought = {name: getattr(body.settings, name) for name in ("name", "context", "gates")}
+            assert self.settings.model_copy(update=brought) == body.settings, "the user's word"
+            self.settings = body.settings
         if body.replans is not None:
             assert len(self.charged) < self.settings.budget.replans, "replans over budget"
             for planner, mended in self.mends.items():
@@ -179,6 +217,8 @@ class Ledger:
         match body:
             case AttemptSucceeded():
                 self.ended[body.task] = "succeeded"
+                if self.tasks[body.task].role in self.planners:
+                    self.products[body.task] = body.product
             case AttemptFailed():
                 self.ended[body.task] = "failed"
                 self.counted[body.task] += not self._was_short(body, limits)
@@ -218,5 +258,11 @@ class Ledger:
         statuses = {key: held.status.value for key, held in state.tasks.items()}
         assert {key: self.ended.get(key) for key in self.tasks} == statuses, "a task was left over"
         living = [end for key, end in statuses.items() if not state.tasks[key].dropped]
+        assert self.plan_only or not self.products, "something handed in was left over"
         good = all(end in ("succeeded", "skipped") for end in living)
+        if self.plan_only:
+            good = good and any(isinstance(item, PlanProposal) for item in self.products.values())
+        else:
+            left = [task for key, task in self.tasks.items() if not state.tasks[key].dropped]
+            good = good and any(task.role not in self.planners for task in left)
         assert body.status == ("succeeded" if good else "failed")

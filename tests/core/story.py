@@ -44,8 +44,8 @@ def plan(*tasks: Task, replans: int = 3, workers: int = 8, **rest: object) -> Pl
 class Story(Simulation):
     """A run whose attempts end as the test says. Everything that follows of itself is done."""
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan, Random(0), CALM, watch=[Ledger()])
+    def __init__(self, plan: Plan, *, plan_only: bool = False) -> None:
+        super().__init__(plan, Random(0), CALM, watch=[Ledger()], plan_only=plan_only)
         self.go()
 
     @property

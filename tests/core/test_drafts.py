@@ -21,7 +21,7 @@ from orchestrator.core.drafts import (
     resolve_settings,
     resolve_task,
 )
-from orchestrator.core.plan import Gate, PlanSettings, Task, When
+from orchestrator.core.plan import Gate, ModelPrice, PlanSettings, Task, When
 from orchestrator.core.products import PlanPatch, Product
 from orchestrator.core.roles import Limits, Role
 
@@ -171,9 +171,52 @@ def test_require_is_all_any_or_a_count(require: object) -> None:
     assert task(require="any").require == "any"
 
 
-@pytest.mark.parametrize("key", ["setup", "setup_network", "network", "copy", "approve", "prices"])
+@pytest.mark.parametrize("key", ["setup", "setup_network", "network", "copy"])
 def test_keys_of_a_plan_that_are_not_built_are_refused(key: str) -> None:
     assert errors(PlanDraft, {"tasks": [], key: None}) == {key: f"`{key}` is not supported yet"}
+
+
+def test_what_waits_for_a_person_is_the_plan_or_replans() -> None:
+    def approve(value: object) -> tuple[str, ...]:
+        return resolve_settings(PlanDraft.model_validate({"tasks": [], "approve": value})).approve
+
+    assert approve("replans") == ("replans",)
+    assert approve(["replans", "plan", "replans"]) == ("replans", "plan")
+    assert errors(PlanDraft, {"tasks": [], "approve": ["plan", "landing"]}) == {
+        "approve.1": "is not supported yet: `landing` (nothing is landed but by `orchestrate land`)"
+    }
+    assert list(errors(PlanDraft, {"tasks": [], "approve": ["everything", 1]})) == [
+        "approve.0",
+        "approve.1",
+    ]
+
+
+def test_prices_are_dollars_by_model() -> None:
+    written = {
+        "llama": {"input": 0, "output": 0},
+        "big": {"input": 3, "output": 15.5, "cache_read": 0.3},
+    }
+    settings = resolve_settings(PlanDraft.model_validate({"tasks": [], "prices": written}))
+    assert settings.prices == {
+        "llama": ModelPrice(input=0, output=0),
+        "big": ModelPrice(input=3, output=15.5, cache_read=0.3),
+    }
+
+
+def test_each_faulty_price_is_told_at_its_place() -> None:
+    written = {
+        "a": {"input": -1, "output": float("nan")},
+        "b": {"input": True, "output": "free", "cache": 1},
+        "c": 3,
+    }
+    assert errors(PlanDraft, {"tasks": [], "prices": written}) == {
+        "prices.a.input": "Input should be greater than or equal to 0",
+        "prices.a.output": "Input should be a finite number",
+        "prices.b.cache": "unknown key `cache` in a model's price",
+        "prices.b.input": "must be a number, not true or false",
+        "prices.b.output": ("Input should be a valid number, unable to parse string as a number"),
+        "prices.c": "a model's price must be a mapping of keys, not a number",
+    }
 
 
 @pytest.mark.parametrize("key", ["min_tests", "red_then_green", "exclusive", "fix", "network"])

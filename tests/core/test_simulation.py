@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchestrator.core.checks import check_plan
+from orchestrator.core.decide import decide
 from orchestrator.core.events import EVENT, StoredEvent
 from orchestrator.core.machine import evolve, fold
 from orchestrator.core.state import RunState
 from tests.core.ledger import Ledger
-from tests.support.simulator import ROLES, Luck, Simulation, random_plan
+from tests.support.simulator import ROLES, Luck, Simulation, random_goal, random_plan
 
 LUCKS = (
     Luck(),
@@ -66,6 +67,21 @@ def test_thousands_of_seeded_plans_end_and_keep_the_rules(part: int) -> None:
     assert ends == {"succeeded", "failed", "paused"}, "the simulator tries too little"
 
 
+def test_runs_for_a_goal_end_and_keep_the_rules() -> None:
+    ends = set()
+    for seed in range(600):
+        rng = Random(seed)
+        simulation = Simulation(
+            random_goal(rng),
+            rng,
+            LUCKS[seed % len(LUCKS)],
+            watch=[Ledger()],
+            plan_only=seed % 5 == 0,
+        )
+        ends.add((told(simulation).status, "p0" in simulation.state.tasks))
+    assert {("succeeded", True), ("succeeded", False), ("failed", False), ("paused", True)} <= ends
+
+
 def test_random_plans_are_plans_that_the_checks_pass() -> None:
     for seed in range(300):
         problems = check_plan(random_plan(Random(seed), 12), ROLES)
@@ -108,3 +124,17 @@ def test_a_cut_after_each_event_of_some_runs_resumes_and_ends() -> None:
             resumed = Simulation.resumed(whole.events[:cut], Random(cut), LUCKS[1])
             told(resumed)
             assert audited(resumed.events) == resumed.state
+
+
+def test_a_state_read_back_after_any_event_decides_the_same() -> None:
+    decided: list[object] = []
+    for seed in range(20):
+        rng, state = Random(seed), RunState("run")
+        decided.clear()
+        whole = Simulation(
+            random_goal(rng), rng, LUCKS[1], watch=[lambda _, now: decided.append(decide(now))]
+        )
+        told(whole)
+        for event, before in zip(whole.events, decided, strict=True):
+            body = EVENT.validate_json(EVENT.dump_json(event.body))
+            assert decide(evolve(state, event.model_copy(update={"body": body}))) == before

@@ -20,13 +20,23 @@ import pytest
 from pydantic import BaseModel
 
 from orchestrator.agent import calls as agent_calls
-from orchestrator.agent import edit_check, prompt, repeats
+from orchestrator.agent import edit_check, prompt, repeats, rules
 from orchestrator.attempt.commits import trailers
-from orchestrator.cli import wiring
+from orchestrator.cli import answers, session_file
 from orchestrator.cli.errors import BROKEN_PIPE
 from orchestrator.cli.main import COMMANDS, NOT_YET, load
 from orchestrator.cli.show import REPORTS, REPORTS_NOT_YET
-from orchestrator.core import drafts, events, patches, plan, products, roles, task_drafts, usage
+from orchestrator.core import (
+    drafts,
+    events,
+    patches,
+    plan,
+    products,
+    proposals,
+    roles,
+    task_drafts,
+    usage,
+)
 from orchestrator.core.lenient import Draft
 from orchestrator.core.machine import LOST_MAX
 from orchestrator.core.state import RunState, TaskState, TaskStatus
@@ -150,6 +160,10 @@ def test_what_is_refused_is_listed() -> None:
         hidden = spellings(command, hidden=True) - {"--executor"}
         assert hidden == (refused(f"options of `{command}`") if hidden else set())
     assert refused("keys of a plan") == drafts.PlanDraft.unsupported
+    assert {"plan", "replans", *refused("values of `approve`")} == {
+        *get_args(plan.Approval),
+        "landing",
+    }
     assert refused("keys of a task") == task_drafts.TaskDraft.unsupported
     assert refused("keys of a gate") == task_drafts.GateDraft.unsupported
 
@@ -192,6 +206,7 @@ def test_our_own_variables_are_described() -> None:
 KEY_TABLES: dict[str, type[Draft]] = {
     "Keys of a plan": drafts.PlanDraft,
     "Budget of a plan": drafts.RunBudgetDraft,
+    "Prices": drafts.ModelPriceDraft,
     "Defaults": drafts.DefaultsDraft,
     "Defaults of a role": drafts.RoleDefaultsDraft,
     "Keys of a task": task_drafts.TaskDraft,
@@ -204,9 +219,12 @@ KEY_TABLES: dict[str, type[Draft]] = {
 
 DESCRIBED_ELSEWHERE: set[type[Draft]] = {
     drafts.PatchDraft,
+    drafts.ProposalDraft,
+    drafts.ProposedTaskDraft,
     drafts.Rewire,
     drafts.Amendment,
     products.PlanPatch,
+    products.PlanProposal,
     role_format.FrontMatter,
     role_format.OwnKeys,
     role_format.RoleBudget,
@@ -287,7 +305,7 @@ def test_folders_that_are_left_out_are_listed() -> None:
 
 # --- events and products --------------------------------------------------------------------------
 
-SUBMITTED: tuple[roles.ProductKind, ...] = ("report", "change", "verdict", "patch")
+SUBMITTED: tuple[roles.ProductKind, ...] = ("report", "change", "verdict", "patch", "plan")
 """Kinds of products that an agent can hand in today."""
 
 
@@ -321,6 +339,7 @@ def test_records_inside_events() -> None:
         "usage": fields(usage.Usage),
         "limits": fields(roles.Limits),
         "settings": fields(plan.PlanSettings),
+        "settings.prices{}": fields(plan.ModelPrice),
         "settings.budget": fields(plan.RunBudget),
         "settings.defaults": fields(plan.TaskDefaults),
         "settings.gates[]": fields(plan.Gate),
@@ -376,6 +395,7 @@ def test_products_and_their_parts() -> None:
         "add[]": {"id"},
         "rewire[]": fields(drafts.Rewire),
         "amend[]": fields(drafts.Amendment),
+        "tasks[]": {"id", "needs"},
     }
 
 
@@ -421,7 +441,7 @@ def test_names_in_the_state_folder() -> None:
     run = state.run("run")
     files = [state.hub, state.database, state.trees, run.lock]
     assert {path.name for path in files} < described
-    assert {wiring.SESSION_FILE, wiring.SCRIPT_FILE} < described
+    assert {session_file.SESSION_FILE, answers.SCRIPT_FILE} < described
     for path in (run.transcript("<task>", 0), run.outputs / "<sha256>.txt", run.product("<task>")):
         name = path.relative_to(run.root).as_posix().replace(".0.", ".<attempt>.")
         assert name in described
@@ -434,6 +454,9 @@ LIMITS: dict[str, float] = {
     "faults that are told of one file": FAULTS_MAX,
     "tasks of a plan": task_drafts.TASKS_MAX,
     "tasks that one patch adds": patches.ADDED_MAX,
+    "tasks of a planner's plan": proposals.PROPOSED_MAX,
+    "a planner's plan, bytes of JSON": proposals.BYTES_MAX,
+    "a planner's replies with a plan or patch that cannot be taken": agent_calls.REFUSALS_MAX,
     "a role file, bytes": lookup.FILE_BYTES_MAX,
     "a role's prompt, characters": role_format.PROMPT_CHARS_MAX,
     "role files in a folder": lookup.FILES_MAX,
@@ -445,7 +468,9 @@ LIMITS: dict[str, float] = {
     "the same call and result: stopped at": repeats.STOP_AT,
     "a tool's result, characters": text.RESULT_CHARS_MAX,
     "all results of one reply, characters": agent_calls.TURN_CHARS_MAX,
-    "rules file in a prompt, characters": prompt.RULES_CHARS,
+    "rules file in a prompt, characters": rules.RULES_CHARS,
+    "all rules in a prompt, characters": rules.RULES_TOTAL_CHARS,
+    "rules files that are looked at": rules.RULES_FILES_MAX,
     "a context file in a prompt, characters": prompt.CONTEXT_CHARS,
     "product of one need in a prompt, characters": prompt.INPUT_CHARS,
     "evidence in a prompt, characters": prompt.EVIDENCE_CHARS,

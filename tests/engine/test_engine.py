@@ -7,12 +7,29 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.core.events import AttemptFailed, AttemptLost, RunFinished, StoredEvent
+from orchestrator.core.events import (
+    ApprovalGiven,
+    AttemptFailed,
+    AttemptLost,
+    RunFinished,
+    StoredEvent,
+)
+from orchestrator.core.goals import goal_plan
+from orchestrator.core.products import PlanProposal
 from orchestrator.core.state import RunState, TaskStatus
 from orchestrator.executors.local import LocalExecutor
 from orchestrator.journal import Journal
 from orchestrator.spec import AttemptOutcome, AttemptSpec
-from tests.engine.support import COMMIT, Bench, ToldExecutor, succeeded, task
+from tests.engine.support import (
+    COMMIT,
+    IMPLEMENTER,
+    PLANNER,
+    TREE,
+    Bench,
+    ToldExecutor,
+    succeeded,
+    task,
+)
 
 
 async def _good(_spec: AttemptSpec) -> AttemptOutcome:
@@ -164,7 +181,9 @@ async def test_L03_a_hard_limit_of_the_provider_pauses_the_run_and_fails_no_task
 ) -> None:
     async def script(spec: AttemptSpec) -> AttemptOutcome:
         if spec.task.id == "a":
-            return AttemptOutcome(status="paused", evidence="credit balance is too low")
+            return AttemptOutcome(
+                status="paused", evidence="credit balance is too low", until=1_700_000_000.0
+            )
         return succeeded()
 
     bench = Bench(tmp_path, [task("a"), task("b"), task("c", "a", "b")])
@@ -172,7 +191,64 @@ async def test_L03_a_hard_limit_of_the_provider_pauses_the_run_and_fails_no_task
         state = await (await bench.engine(log, ToldExecutor(script))).run()
     assert state.status == "paused"
     assert "credit balance" in state.pause
+    assert state.pause_until == 1_700_000_000.0
     assert not any(isinstance(body, AttemptFailed | RunFinished) for body in bench.bodies())
     with bench.log() as log:
         state = await (await bench.engine(log, ToldExecutor(_good))).run()
     assert state.status == "succeeded"
+
+
+PROPOSAL = PlanProposal.model_validate(
+    {
+        "name": "two parts",
+        "gates": ["make test"],
+        "tasks": [
+            {"id": "a", "role": "implementer", "prompt": "x", "needs": []},
+            {"id": "b", "role": "implementer", "prompt": "x", "needs": ["a"]},
+        ],
+    }
+)
+
+
+async def _plans(spec: AttemptSpec) -> AttemptOutcome:
+    """A planner that hands in its plan, and others that do their work."""
+    if spec.role is not None and spec.role.product == "plan":
+        return AttemptOutcome(status="succeeded", commit=COMMIT, tree=TREE, product=PROPOSAL)
+    return succeeded()
+
+
+@pytest.mark.asyncio
+async def test_a_goal_becomes_a_plan_and_is_carried_out_in_one_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, ())
+    roles = {role.name: role for role in (PLANNER, IMPLEMENTER)}
+    bench.tasks = goal_plan(bench.settings, roles).tasks
+    executor = ToldExecutor(_plans)
+    with bench.log() as log:
+        state = await (await bench.engine(log, executor)).run()
+    assert state.status == "succeeded"
+    assert executor.asked == [("plan", 1), ("a", 1), ("b", 1), ("integrate", 1)]
+    assert state.settings.name == "two parts"
+
+
+@pytest.mark.asyncio
+async def test_a_plan_that_waits_is_carried_out_by_the_process_that_was_told_so(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(tmp_path, ())
+    bench.settings = bench.settings.model_copy(update={"approve": ("plan",)})
+    bench.tasks = goal_plan(bench.settings, {"planner": PLANNER}).tasks
+    with bench.log() as log:
+        state = await (await bench.engine(log, ToldExecutor(_plans))).run()
+    assert (state.status, list(state.asked)) == ("paused", ["plan"])
+    with bench.log() as log:
+        state = await (await bench.engine(log, ToldExecutor(_plans))).run()
+    assert bench.types()[-3:] == ["RunPaused", "RunResumed", "RunPaused"]
+    executor = ToldExecutor(_plans)
+    with bench.log() as log:
+        engine = await bench.engine(log, executor)
+        await engine.append([(ApprovalGiven(task="plan"), None)])
+        state = await engine.run()
+    assert state.status == "succeeded"
+    assert executor.asked == [("a", 1), ("b", 1), ("integrate", 1)], (
+        "the planner is not asked again"
+    )

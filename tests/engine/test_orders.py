@@ -15,7 +15,7 @@ from orchestrator.core.events import (
     TaskSkipped,
 )
 from orchestrator.core.machine import evolve
-from orchestrator.core.plan import PlanSettings, Task, When
+from orchestrator.core.plan import ModelPrice, PlanSettings, Task, When
 from orchestrator.core.products import Change, Decision
 from orchestrator.core.roles import Limits
 from orchestrator.core.state import RunState
@@ -126,6 +126,38 @@ def test_a_planner_is_given_the_failure_and_the_graph() -> None:
     assert spec.graph.mends == "b"
     assert [view.task.id for view in spec.graph.tasks] == ["a", "b", "replan-1"]
     assert [item.task for item in spec.inputs] == ["a"], "it looks at the merge that failed"
+
+
+def planner(name: str, *needs: str) -> Task:
+    return Task(id=name, role="planner", prompt="Plan.", needs=needs, on_failure="fail")
+
+
+def test_a_planner_of_an_empty_graph_makes_the_plan() -> None:
+    spec = _order(_state(planner("plan")), "plan")
+    assert spec.role is not None
+    assert (spec.role.name, spec.role.product, spec.role.submit_tool) == (
+        "planner",
+        "plan",
+        "SubmitPlan",
+    )
+    assert spec.graph is not None
+    assert [view.task.id for view in spec.graph.tasks] == ["plan"]
+    assert (spec.goal, spec.evidence) == ("make it so", "")
+
+
+def test_a_planner_of_a_graph_with_tasks_patches_it() -> None:
+    spec = _order(_state(planner("look"), task("a", "look")), "look")
+    assert spec.role is not None
+    assert spec.role.product == "patch"
+
+
+def test_an_order_has_the_prices_of_the_plan() -> None:
+    prices = {"llama": ModelPrice(input=0, output=0)}
+    state = _state(task("a"))
+    assert state.started is not None
+    settings = state.settings.model_copy(update={"prices": prices})
+    state.started = state.started.model_copy(update={"settings": settings})
+    assert _order(state, "a").prices == prices
 
 
 def test_an_order_survives_json() -> None:

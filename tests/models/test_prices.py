@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchestrator.core.plan import ModelPrice
 from orchestrator.core.usage import Usage
-from orchestrator.models.prices import price, price_table
+from orchestrator.models.prices import has_price, price, price_table
 
 MILLION = 1_000_000
 
@@ -64,6 +65,30 @@ def test_a_dated_snapshot_costs_what_its_model_costs() -> None:
 @pytest.mark.parametrize("model", ["", "gpt-9", "claude-opus", "claude-opus-5-5-fast", "qwen3:8b"])
 def test_an_unknown_model_has_no_price_rather_than_none_to_pay(model: str) -> None:
     assert price(model, Usage(input_tokens=1)) is None
+    assert not has_price(model)
+
+
+def test_the_plans_price_goes_before_the_tables() -> None:
+    own = {"claude-opus-5-5": ModelPrice(input=1, output=2)}
+    usage = Usage(input_tokens=MILLION, output_tokens=MILLION)
+    assert price("claude-opus-5-5", usage, own) == 3
+    assert price("claude-opus-5", usage, own) == 30
+
+
+def test_the_plans_price_without_cache_prices_takes_the_inputs() -> None:
+    own = {"local": ModelPrice(input=2, output=8)}
+    assert price("local", Usage(cache_read_tokens=MILLION), own) == 2
+    assert price("local", Usage(cache_write_1h_tokens=MILLION), own) == 2
+    dearer = {"local": ModelPrice(input=2, output=8, cache_write=3, cache_read=0.5)}
+    assert price("local", Usage(cache_read_tokens=MILLION), dearer) == 0.5
+    assert price("local", Usage(cache_write_5m_tokens=MILLION), dearer) == 3
+
+
+def test_nothing_is_a_price_too() -> None:
+    own = {"qwen3:8b": ModelPrice(input=0, output=0)}
+    assert price("qwen3:8b", Usage(input_tokens=MILLION), own) == 0
+    assert has_price("qwen3:8b", own)
+    assert not has_price("qwen3", own)
 
 
 @given(st.integers(0, MILLION), st.integers(0, MILLION), st.integers(0, MILLION))

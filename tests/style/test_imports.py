@@ -19,7 +19,12 @@ HOME_OF: dict[str, tuple[str, ...]] = {
     "networkx": ("orchestrator/core/", "tests/"),
     "rich": ("orchestrator/cli/", "orchestrator/observers/", "tests/"),
     "sqlite3": ("orchestrator/journal/", "tests/"),
-    "yaml": ("orchestrator/documents.py", "orchestrator/tools/parses.py", "tests/"),
+    "yaml": (
+        "orchestrator/documents.py",
+        "orchestrator/planfile/write.py",
+        "orchestrator/tools/parses.py",
+        "tests/",
+    ),
 }
 """Libraries that one place of the program adapts, and who may import them."""
 

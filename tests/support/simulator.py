@@ -1,8 +1,9 @@
 """A run without effects: drives `decide` and `evolve` as an engine would, under a virtual clock.
 
-Attempts end as a random source says, in the order it says; planners hand in patches of every kind,
-sound and unsound. The same source gives the same run. `random.Random` makes thousands of runs in
-seconds; hypothesis' `randoms()` makes runs that shrink.
+Attempts end as a random source says, in the order it says; planners hand in plans and patches of
+every kind, sound and unsound, and people agree to them, or do not. The same source gives the same
+run. `random.Random` makes thousands of runs in seconds; hypothesis' `randoms()` makes runs that
+shrink.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import get_args
 
 from orchestrator.core.checks import with_integration
 from orchestrator.core.decide import Append, Finish, StartAttempt, decide
-from orchestrator.core.drafts import Amendment, Rewire
+from orchestrator.core.drafts import Amendment, ProposedTaskDraft, Rewire
 from orchestrator.core.events import (
+    ApprovalGiven,
     AttemptFailed,
     AttemptLost,
     AttemptStarted,
@@ -30,13 +32,21 @@ from orchestrator.core.events import (
     RunStarted,
     StoredEvent,
 )
+from orchestrator.core.goals import goal_plan
 from orchestrator.core.machine import evolve
-from orchestrator.core.plan import Gate, Plan, RunBudget, Task, When
-from orchestrator.core.products import Change, PlanPatch, Product, Report, Verdict
+from orchestrator.core.plan import Approval, Gate, Plan, PlanSettings, RunBudget, Task, When
+from orchestrator.core.products import (
+    Change,
+    PlanPatch,
+    PlanProposal,
+    Product,
+    Report,
+    Verdict,
+)
 from orchestrator.core.roles import Ceiling, Limits, Role
 from orchestrator.core.signature import signature
 from orchestrator.core.state import RunState, TaskState
-from orchestrator.core.task_drafts import TaskDraft
+from orchestrator.core.task_drafts import GateDraft, TaskDraft
 from orchestrator.core.usage import Usage
 
 ROLES: dict[str, Role] = {
@@ -52,6 +62,7 @@ GATE = Gate(name="tests", run="make test")
 BASE = "b" * 40
 REASONS: tuple[FailureReason, ...] = get_args(FailureReason)
 CEILINGS: tuple[Ceiling, ...] = get_args(Ceiling)
+APPROVALS: tuple[tuple[Approval, ...], ...] = ((), (), ("replans",), ("plan", "replans"))
 
 Watch = Callable[[StoredEvent, RunState], None]
 """Is shown each event and the state after it."""
@@ -72,6 +83,8 @@ class Luck:
     """The whole process ends and a new one goes on."""
     provider: float = 0.02
     """The provider's hard limit pauses the run; it is resumed."""
+    refusal: float = 0.2
+    """A person does not agree to what waits for it; the run is resumed without, or left alone."""
 
 
 class Stuck(AssertionError):
@@ -82,7 +95,13 @@ class Simulation:
     """One run. `events` is its journal, `state` the fold of it."""
 
     def __init__(
-        self, plan: Plan, rng: Random, luck: Luck = Luck(), watch: Sequence[Watch] = ()
+        self,
+        plan: Plan,
+        rng: Random,
+        luck: Luck = Luck(),
+        watch: Sequence[Watch] = (),
+        *,
+        plan_only: bool = False,
     ) -> None:
         """Start the run: the first two events are recorded."""
         self.rng, self.luck, self.watch = rng, luck, watch
@@ -99,6 +118,7 @@ class Simulation:
                 model="scripted:none",
                 sandbox="none",
                 workspace="none",
+                plan_only=plan_only,
             )
         )
         self.append(PlanRevised(by=None, add=plan.tasks))
@@ -139,7 +159,12 @@ class Simulation:
         if self.state.status == "paused" and not self.state.running:
             if self.state.pause.startswith("budget"):
                 return False
+            refused = self.state.asked and self._happens(self.luck.refusal)
+            if refused and self._happens(0.5):
+                return False
             self.append(RunResumed())
+            for asked in () if refused else tuple(self.state.asked):
+                self.append(ApprovalGiven(task=asked))
         if self.state.running and self._happens(self.luck.crash):
             self.crash()
         if self.carry_out():
@@ -234,6 +259,8 @@ class Simulation:
 
     def _product(self, held: TaskState) -> Product | None:
         match held.task.role:
+            case "planner" if self.state.only_plans:
+                return random_proposal(self.rng)
             case "planner":
                 return random_patch(self.state, held.id, self.rng)
             case "explorer":
@@ -303,6 +330,48 @@ def _with_something_else(patch: PlanPatch, ids: list[str], new: str, rng: Random
             return patch.model_copy(update={"amend": amended})
 
 
+def random_goal(rng: Random) -> Plan:
+    """What a run for a goal begins with."""
+    budget = RunBudget(usd=rng.choice((None, 5.0, 50.0)), replans=rng.randrange(3))
+    settings = PlanSettings(
+        goal="Make it so.",
+        workers=rng.randrange(1, 5),
+        budget=budget,
+        approve=rng.choice(APPROVALS),
+    )
+    return goal_plan(settings, ROLES)
+
+
+def random_proposal(rng: Random) -> PlanProposal | None:
+    """A plan as a planner might make it: mostly sound, but for what its desk would have refused."""
+    kind = rng.randrange(12)
+    if kind == 0:
+        return None
+    tasks: list[ProposedTaskDraft] = []
+    for number in range(rng.randrange(1, 6)):
+        above = tuple(task.id for task in tasks if rng.random() < 0.4)
+        role = rng.choice(("explorer", "implementer", "implementer", "reviewer"))
+        writes = (f"part{number}/",) if role == "implementer" else None
+        tasks.append(
+            ProposedTaskDraft(
+                id=f"p{number}", role=role, prompt="Do it.", needs=above, writes=writes
+            )
+        )
+    proposal = PlanProposal(name="a plan", gates=(GateDraft(run="make test"),), tasks=tuple(tasks))
+    first = tasks[0]
+    match kind:
+        case 1:
+            return proposal.model_copy(update={"gates": ()})
+        case 2:
+            again = first.model_copy(update={"needs": (tasks[-1].id,)})
+            return proposal.model_copy(update={"tasks": (again, *tasks[1:])})
+        case 3:
+            again = first.model_copy(update={"role": "planner", "writes": None})
+            return proposal.model_copy(update={"tasks": (again, *tasks[1:])})
+        case _:
+            return proposal
+
+
 def random_plan(rng: Random, tasks_max: int) -> Plan:
     """Any plan: any edges without a circle, in any order, with every kind of task and budget."""
     count = rng.randrange(1, tasks_max + 1)
@@ -317,6 +386,7 @@ def random_plan(rng: Random, tasks_max: int) -> Plan:
             minutes=rng.choice((None, None, None, 10.0)),
             replans=rng.randrange(4),
         ),
+        approve=rng.choice(APPROVALS),
         gates=(GATE,),
         tasks=tuple(tasks),
     )

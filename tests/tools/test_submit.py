@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.core.products import Change, Claim, Decision, Finding, PlanPatch, Report, Verdict
+from orchestrator.core.products import (
+    Change,
+    Claim,
+    Decision,
+    Finding,
+    PlanPatch,
+    PlanProposal,
+    Report,
+    Verdict,
+)
 from orchestrator.core.roles import ProductKind
 from orchestrator.errors import UsageError
 from orchestrator.ports import ToolError
@@ -51,6 +60,7 @@ def test_an_unknown_tool_is_named() -> None:
         ("change", "SubmitChange", {"summary", "decisions", "discoveries"}),
         ("verdict", "SubmitVerdict", {"approve", "findings"}),
         ("patch", "SubmitPatch", {"add", "drop", "rewire", "amend", "why"}),
+        ("plan", "SubmitPlan", {"goal", "name", "context", "gates", "tasks", "why"}),
     ],
 )
 def test_submit_tools_have_the_documented_fields(
@@ -63,9 +73,29 @@ def test_submit_tools_have_the_documented_fields(
     json.dumps(spec.input_schema)
 
 
-def test_a_product_of_a_kind_to_come_is_refused() -> None:
-    with pytest.raises(UsageError, match="SubmitPlan: products of kind `plan` are not supported"):
-        submit_spec("plan")
+def test_P09_the_schema_of_a_plan_asks_for_the_needs_of_each_task() -> None:
+    schema = submit_spec("plan").input_schema
+    assert schema["required"] == ["tasks"]
+    assert schema["$defs"]["ProposedTaskDraft"]["required"] == ["id", "needs"]
+    with pytest.raises(ToolError, match=r"tasks\.1\.needs: Field required"):
+        parse_product("plan", {"tasks": [{"id": "a", "needs": []}, {"id": "b", "prompt": "x"}]})
+    plan = parse_product("plan", {"tasks": [{"id": "a", "needs": []}, {"id": "b", "needs": "a"}]})
+    assert isinstance(plan, PlanProposal)
+    assert [task.needs for task in plan.tasks] == [(), ("a",)]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "fault"),
+    [
+        ([{"id": "a", "needs": []}, "a"], "tasks.1: a task must be a mapping of keys, not text"),
+        ([{"id": "a", "needs": [{"id": "b"}]}], "tasks.0.needs.0: Input should be a valid string"),
+        ([{"id": "a", "needs": ["B!"]}], "tasks.0.needs.0: is no task id: `B!`"),
+    ],
+)
+def test_P08_a_malformed_edge_refuses_the_whole_plan(tasks: object, fault: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        parse_product("plan", {"tasks": tasks})
+    assert fault in str(caught.value)
 
 
 def test_arguments_become_products() -> None:

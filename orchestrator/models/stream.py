@@ -1,0 +1,228 @@
+"""Puts the events of a streamed reply together, whole blocks only, as raw JSON.
+
+Strict where a mistake would do harm: a stream without its end, or with arguments that cannot be
+read, gives no reply at all. Lenient where the API promises to grow: kinds of block, of delta and of
+event that are not known are put together by general rules, and what belongs to a block is never
+lost. Knows no HTTP and no clock; feed it events as parsed JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from pydantic import JsonValue
+
+EVENT_CHARS_MAX = 64 * 1024 * 1024
+"""Most characters of all events together, once they are decompressed and decoded."""
+BLOCKS_MAX = 4_096
+
+CUT_REASONS = frozenset(["max_tokens", "model_context_window_exceeded", "refusal"])
+"""Reasons to stop that may come in the middle of a call, whose arguments then are no JSON."""
+
+Raw = dict[str, JsonValue]
+
+_TEXT_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
+
+
+class BrokenStreamError(Exception):
+    """What came is no reply; the text says why."""
+
+
+class ErrorEvent(Exception):
+    """The server says, in the stream, that it failed."""
+
+    def __init__(self, error: Raw) -> None:
+        self.error = error
+        super().__init__("the server sent an error event")
+
+
+@dataclass(slots=True)
+class _Part:
+    """A block while it comes in."""
+
+    start: Raw
+    """As it began; what replaces a key is put here."""
+    strings: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Pieces to append to a key's text."""
+    arguments: list[str] = field(default_factory=list)
+    """Pieces of the JSON text of `input`."""
+
+
+@dataclass(slots=True)
+class ReplyStream:
+    """One reply, growing."""
+
+    model: str = ""
+    """The model that answers, as it calls itself."""
+    stop_reason: str | None = None
+    counters: Raw = field(default_factory=dict)
+    """The newest value of each counter of tokens."""
+    complete: bool = False
+    """Whether the server has said that this is all."""
+    started: bool = False
+    """Whether a message has begun."""
+    _chars: int = 0
+    _parts: dict[int, _Part] = field(default_factory=dict)
+
+    def add(self, event: object) -> None:
+        """Take in the next event. Raises `BrokenStreamError`, or `ErrorEvent` for one."""
+        if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+            raise BrokenStreamError("an event is no object with a type")
+        self._chars += len(str(event))
+        if self._chars > EVENT_CHARS_MAX:
+            raise BrokenStreamError(f"the answer is longer than {EVENT_CHARS_MAX:,} characters")
+        kind = event["type"]
+        if kind == "message_start":
+            self._start(_object(event, "message"))
+        elif kind == "content_block_start":
+            self._open(event)
+        elif kind == "message_delta":
+            self._end(event)
+        elif kind == "message_stop":
+            self.complete = True
+        elif kind == "error":
+            raise ErrorEvent(_object(event, "error"))
+        elif "index" in event and "delta" in event:
+            _grow(self._part(event), _object(event, "delta"))
+
+    def blocks(self) -> list[Raw]:
+        """All blocks in order. Raises `BrokenStreamError` unless the reply is whole."""
+        if not self.started:
+            raise BrokenStreamError("the answer holds no message")
+        if not self.complete or self.stop_reason is None:
+            raise BrokenStreamError("the answer was cut before its end")
+        is_cut = self.stop_reason in CUT_REASONS
+        return [_finished(part, is_cut=is_cut) for _, part in sorted(self._parts.items())]
+
+    def _start(self, message: Raw) -> None:
+        if self.started:
+            raise BrokenStreamError("a second message began in the same answer")
+        self.started = True
+        model = message.get("model")
+        self.model = model if isinstance(model, str) else ""
+        self._count(message.get("usage"))
+
+    def _end(self, event: Raw) -> None:
+        delta = event.get("delta")
+        reason = delta.get("stop_reason") if isinstance(delta, dict) else None
+        if isinstance(reason, str):
+            self.stop_reason = reason
+        self._count(event.get("usage"))
+
+    def _count(self, usage: JsonValue) -> None:
+        """Later counters stand for the whole message: they replace earlier ones."""
+        if isinstance(usage, dict):
+            self.counters |= {key: value for key, value in usage.items() if value is not None}
+
+    def _open(self, event: Raw) -> None:
+        index = _index(event)
+        if not self.started or index in self._parts:
+            raise BrokenStreamError("a block began twice, or outside of a message")
+        if len(self._parts) >= BLOCKS_MAX:
+            raise BrokenStreamError(f"the answer has more than {BLOCKS_MAX:,} blocks")
+        self._parts[index] = _Part(dict(_object(event, "content_block")))
+
+    def _part(self, event: Raw) -> _Part:
+        part = self._parts.get(_index(event))
+        if part is None:
+            raise BrokenStreamError("a block goes on that never began")
+        return part
+
+
+def _grow(part: _Part, delta: Raw) -> None:
+    """Known deltas by their kind; of others texts are appended, lists extended, the rest set."""
+    kind = delta.get("type")
+    if kind == "input_json_delta":
+        part.arguments.append(_text(delta, "partial_json"))
+    elif isinstance(kind, str) and kind in _TEXT_OF_DELTA:
+        key = _TEXT_OF_DELTA[kind]
+        part.strings[key].append(_text(delta, key))
+    elif kind == "signature_delta":
+        part.start["signature"] = _text(delta, "signature")
+    elif kind == "citations_delta":
+        part.start["citations"] = [*_list(part.start.get("citations")), delta.get("citation")]
+    else:
+        for key, value in delta.items():
+            if key == "type":
+                continue
+            if isinstance(value, str):
+                part.strings[key].append(value)
+            elif isinstance(value, list):
+                part.start[key] = [*_list(part.start.get(key)), *value]
+            else:
+                part.start[key] = value
+
+
+def _finished(part: _Part, *, is_cut: bool) -> Raw:
+    """The whole block, with halves of surrogate pairs replaced: none can be sent back."""
+    block = dict(part.start)
+    for key, pieces in part.strings.items():
+        before = block.get(key)
+        block[key] = (before if isinstance(before, str) else "") + "".join(pieces)
+    if part.arguments:
+        block["input"] = _arguments(part, is_cut=is_cut)
+    elif block.get("type") == "tool_use" and block.get("input") is None:
+        block["input"] = {}
+    try:
+        return _well_formed(block)
+    except (ValueError, RecursionError):
+        raise BrokenStreamError("a block holds what JSON cannot say") from None
+
+
+def _arguments(part: _Part, *, is_cut: bool) -> JsonValue:
+    text = "".join(part.arguments)
+    if not text.strip():
+        return part.start.get("input", {})
+    try:
+        value: JsonValue = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        return value
+    if is_cut:
+        return {}
+    name = part.start.get("name")
+    raise BrokenStreamError(f"the arguments of a call of {name} are no JSON object")
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _well_formed(block: Raw) -> Raw:
+    text = json.dumps(block, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        mended = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        whole: Raw = json.loads(mended)
+        return whole
+    return block
+
+
+def _index(event: Raw) -> int:
+    index = event.get("index")
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise BrokenStreamError("a block has no number")
+    return index
+
+
+def _object(event: Raw, key: str) -> Raw:
+    value = event.get(key)
+    if not isinstance(value, dict):
+        raise BrokenStreamError(f"an event of type {event.get('type')} has no {key}")
+    return value
+
+
+def _text(delta: Raw, key: str) -> str:
+    value = delta.get(key)
+    if not isinstance(value, str):
+        raise BrokenStreamError(f"a delta of type {delta.get('type')} has no {key}")
+    return value
+
+
+def _list(value: JsonValue) -> list[JsonValue]:
+    return value if isinstance(value, list) else []
