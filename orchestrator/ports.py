@@ -6,7 +6,7 @@ implementation passes, fakes included.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,11 +43,19 @@ class ModelError(Exception):
         super().__init__(message)
 
 
+Spend = Callable[[Usage], Awaitable[None]]
+"""Takes what a try that came to nothing has cost. Raises what ends the asking."""
+
+
 class Model(Protocol):
     """Answers one request. Streams, retries and prices inside; keeps no conversation."""
 
-    async def complete(self, request: Request) -> Reply:
-        """Answer `request`; raise `ModelError` when there is no answer to be had."""
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
+        """Answer `request`; raise `ModelError` when there is no answer to be had.
+
+        `spend` is told what each failed try has cost before the next one is made, so that a budget
+        can end the asking: what it raises goes through. What it was told is in nobody's usage.
+        """
         ...
 
 

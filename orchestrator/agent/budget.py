@@ -71,6 +71,8 @@ class Budget:
     _dearest_call: float = 0.0
     _last_tokens: int = 0
     """Prompt and reply of the last call: the part of the next prompt that was counted."""
+    _prompt: int = 0
+    """Estimate of the prompt that is being sent."""
 
     def __post_init__(self) -> None:
         self._started = self._turn_started = self.clock()
@@ -103,7 +105,7 @@ class Budget:
         now = self.clock()
         self._slowest_turn = max(self._slowest_turn, now - self._turn_started)
         self._turn_started = now
-        prompt = self._last_tokens + -(-added_bytes // BYTES_PER_TOKEN)
+        prompt = self._prompt = self._last_tokens + -(-added_bytes // BYTES_PER_TOKEN)
         steps = (
             self._turns(max_tokens),
             self._minutes(max_tokens),
@@ -117,6 +119,17 @@ class Budget:
         longest = min(call.max_tokens for call in calls)
         ending = next((call for call in calls if call.last), None)
         return NextCall(longest, "") if ending is None else replace(ending, max_tokens=longest)
+
+    def unaffordable(self, call: NextCall) -> Exhausted | None:
+        """The ceiling that making `call` once more would break; None where it still fits."""
+        tokens, usd = self.limits.tokens, self.limits.usd
+        if tokens is not None and tokens - self.usage.tokens < self._prompt + call.max_tokens:
+            return Exhausted(_too_little(f"tokens: {tokens:,}"), "tokens")
+        dearest = Usage(cache_write_1h_tokens=self._prompt, output_tokens=call.max_tokens)
+        cost = price(self.model, dearest, self.prices)
+        if usd is not None and cost is not None and usd - self.usage.usd < cost:
+            return Exhausted(_too_little(f"dollars: {usd:g}"), "usd")
+        return None
 
     def _turns(self, wanted: int) -> NextCall | Exhausted:
         limit = self.limits.turns
@@ -166,9 +179,13 @@ class Budget:
 def _named(fit: tuple[int, bool] | None, ceiling: Ceiling, what: str) -> NextCall | Exhausted:
     """What fits beneath a ceiling, said with the ceiling's name."""
     if fit is None:
-        return Exhausted(f"too little is left of the ceiling ({what})", ceiling)
+        return Exhausted(_too_little(what), ceiling)
     tokens, is_last = fit
     return NextCall(tokens, what, ceiling) if is_last else NextCall(tokens, "")
+
+
+def _too_little(what: str) -> str:
+    return f"too little is left of the ceiling ({what})"
 
 
 def _fit(

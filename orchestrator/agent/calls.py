@@ -169,7 +169,7 @@ class Caller:
             there_are = ", ".join(spec.name for spec in self.specs)
             return _Answer(f"there is no tool {call.name} here; there are {there_are}", failed=True)
         if only_submit and call.name != self._submit.name:
-            text = f"not run: this was the last turn, only {self._submit.name} counts"
+            text = f"not run: only {self._submit.name} counts in a last reply"
             return _Answer(text, failed=True, counts=False)
         return None
 

@@ -106,7 +106,10 @@ def storable(message: Message, *, taken: set[str]) -> Message:
         elif isinstance(block, ToolUse):
             blocks.append(
                 ToolUse(
-                    id=_free_id(block.id, taken), name=block.name, input=well_formed(block.input)
+                    id=_free_id(block.id, taken),
+                    name=block.name,
+                    input=well_formed(block.input),
+                    extra=well_formed(block.extra),
                 )
             )
         elif isinstance(block, OpaqueBlock):

@@ -3,8 +3,8 @@
 One append-only conversation is the prompt: each request is the one before and new messages at its
 end, and every message is in the transcript before anything follows from it. Rules:
 
-- only a reply that stopped for tools has its calls carried out; each call of a reply gets its
-  result, in order, in the next message;
+- only a reply that stopped for tools has its calls carried out, and one that ended whole its
+  hand-in; each call of a reply gets its result, in order, in the next message;
 - the attempt ends with the first product that is accepted; nothing is believed because the model
   said it, so a reply without a call is answered once with what is missing, then is a failure;
 - a reply that was cut runs nothing and is asked for again, twice at most; a refusal ends it;
@@ -23,6 +23,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import get_args
 
 import anyio
@@ -38,7 +39,7 @@ from orchestrator.core.events import FailureReason
 from orchestrator.core.roles import Ceiling
 from orchestrator.core.usage import Usage
 from orchestrator.messages import Message, Reply, Request, TextBlock, ToolResult
-from orchestrator.ports import Model, ModelError, Workspace
+from orchestrator.ports import NO_USAGE, Model, ModelError, Workspace
 from orchestrator.spec import AttemptSpec
 from orchestrator.tools.registry import build_tools
 from orchestrator.tools.text import clipped, visible
@@ -93,6 +94,14 @@ async def run_agent(
     await transcript.begin(request, spec.started)
     budget = Budget(spec.limits, spec.model, clock, spec.prices)
     return await _Conversation(model, transcript, caller, budget, request).run()
+
+
+class _Unaffordable(Exception):
+    """Tries that came to nothing have used up what the next one would need."""
+
+    def __init__(self, exhausted: Exhausted) -> None:
+        self.ceiling = exhausted.ceiling
+        super().__init__(f"{exhausted.why}, after tries that brought no answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +166,12 @@ class _Conversation:
         reply: Reply | None = None
         try:
             with anyio.move_on_after(self.budget.seconds_left):
-                reply = await self.model.complete(request)
+                reply = await self.model.complete(request, partial(self._spend, call))
+        except _Unaffordable as over:
+            return self._failed("limit", str(over), over.ceiling)
         except ModelError as error:
-            self.budget.charge_failed(error.usage)
-            self.transcript.usage = self.transcript.usage + error.usage
+            if error.usage != NO_USAGE:
+                await self._spend(None, error.usage)
             return self._no_answer(error)
         if reply is None:
             why = "the time was over before the model answered"
@@ -168,7 +179,7 @@ class _Conversation:
         self.budget.charge(reply.usage)
         message = storable(reply.message, taken=self._ids)
         self._messages = (*self._messages, message)
-        self._last_words = message.text or self._last_words
+        self._last_words = reply.message.text or self._last_words
         await self.transcript.append(
             Entry(
                 message=message,
@@ -178,6 +189,14 @@ class _Conversation:
             )
         )
         return reply.model_copy(update={"message": message})
+
+    async def _spend(self, call: NextCall | None, usage: Usage) -> None:
+        """Pay for a try that came to nothing; raises where `call` does not fit once more."""
+        self.budget.charge_failed(usage)
+        await self.transcript.spend(usage)
+        over = self.budget.unaffordable(call) if call is not None else None
+        if over is not None:
+            raise _Unaffordable(over)
 
     def _no_answer(self, error: ModelError) -> AgentResult:
         if error.reason == "pause":
@@ -192,7 +211,9 @@ class _Conversation:
         message = reply.message
         if reply.stop_reason == "tool_use" and message.calls:
             self._cuts = self._pauses = 0
-            step = await self._tool_turn(message, call)
+            step = await self._tool_turn(message, only_submit=bool(call.last))
+        elif reply.stop_reason == "end_turn" and self._hands_in(message):
+            step = await self._tool_turn(message, only_submit=True)
         elif reply.stop_reason in ("tool_use", "end_turn", "stop_sequence"):
             step = await self._without_call(message)
         elif reply.stop_reason == "max_tokens":
@@ -201,6 +222,8 @@ class _Conversation:
             step = self._paused()
         elif reply.stop_reason == "refusal":
             step = _Step(end=self._failed("refused", "the model refused to go on"))
+        elif reply.stop_reason == "model_context_window_exceeded":
+            step = _Step(end=self._failed("limit", "the conversation is longer than the window"))
         else:
             why = f"the model stopped with {reply.stop_reason}: its answer cannot be used"
             step = _Step(end=self._failed("provider", why))
@@ -210,11 +233,14 @@ class _Conversation:
             return _Step(step.message, end)
         return step
 
-    async def _tool_turn(self, message: Message, call: NextCall) -> _Step:
+    def _hands_in(self, message: Message) -> bool:
+        return any(call.name == self.caller.role.submit_tool for call in message.calls)
+
+    async def _tool_turn(self, message: Message, *, only_submit: bool) -> _Step:
         turn = await self.caller.turn(
             message.calls,
             seconds_max=self.budget.seconds_left,
-            only_submit=bool(call.last),
+            only_submit=only_submit,
         )
         answer = Message(role="user", blocks=turn.results)
         if turn.accepted:

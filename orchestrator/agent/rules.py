@@ -36,12 +36,13 @@ RULES_TOTAL_CHARS = 80_000
 MORE_MAX = 40
 """Most rules files that are only named."""
 
+GLOBS_MAX = 50
+"""Most globs of one rule that are looked at."""
+
 _TOUCHED_MAX = 2_000
 _WILDCARD = re.compile(r"[*?\[\\]")
 _KEY = re.compile(r"(description|globs|alwaysApply)\s*:(.*)")
 _ITEM = re.compile(r"\s*-\s+(.*)")
-_COMMA = re.compile(r",(?![^{]*\})")
-"""A comma that does not stand in braces."""
 
 
 def rules_files(paths: Iterable[str]) -> tuple[str, ...]:
@@ -224,13 +225,27 @@ def cursor_rule(text: str) -> CursorRule:
     listed = values.get("globs", "")
     if listed.startswith("[") and listed.endswith("]"):
         listed = listed[1:-1]
-    globs = (_unquoted(part) for part in _COMMA.split(listed))
+    globs = (_unquoted(part) for part in _parts(listed))
     return CursorRule(
         body="\n".join(lines[end + 1 :]).strip(),
         always=values.get("alwaysApply", "").lower() == "true",
-        globs=tuple(glob for glob in globs if glob),
+        globs=tuple(islice((glob for glob in globs if glob), GLOBS_MAX)),
         description=_unquoted(values.get("description", "")),
     )
+
+
+def _parts(listed: str) -> Iterator[str]:
+    """What stands between commas, but for those in braces; in one pass, whatever a file says."""
+    start = depth = 0
+    for at, character in enumerate(listed):
+        if character == "," and depth == 0:
+            yield listed[start:at]
+            start = at + 1
+        elif character == "{":
+            depth += 1
+        elif character == "}":
+            depth = max(depth - 1, 0)
+    yield listed[start:]
 
 
 def _unquoted(text: str) -> str:

@@ -1,6 +1,7 @@
 """The transcript of one attempt: JSON lines, only ever appended to, on disk before tools run.
 
-The first line says whose conversation it is, every other one is a message. A reply is flushed and
+The first line says whose conversation it is, every other one is a message, or what a try cost
+that brought none. A reply is flushed and
 fsynced before anything that it asks for is done, so what an agent did can always be traced to
 what it said. A line that was cut off by a crash is the last one, and is not read.
 
@@ -23,6 +24,7 @@ from orchestrator.core.base import Record
 from orchestrator.core.usage import Usage
 from orchestrator.errors import DiskFullError, InfrastructureError, is_disk_full
 from orchestrator.messages import Message, Request, StopReason
+from orchestrator.ports import NO_USAGE
 
 LOST_MAX = 1_000
 """Most lost tries of one attempt that are kept."""
@@ -54,9 +56,18 @@ class Entry(Record):
     """The model that answered."""
 
 
-_LINE: TypeAdapter[Header | Entry] = TypeAdapter(
-    Annotated[Header | Entry, Field(discriminator="type")]
-)
+class Spent(Record):
+    """What a try that brought no reply has cost."""
+
+    type: Literal["spent"] = "spent"
+    usage: Usage
+
+
+Line = Annotated[Header | Entry | Spent, Field(discriminator="type")]
+"""Any line of a transcript."""
+
+LINE: TypeAdapter[Line] = TypeAdapter(Line)
+"""Reads one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,13 @@ class TranscriptContent:
     header: Header | None
     """None where the file ends before it."""
     entries: tuple[Entry, ...]
+    spent: Usage = NO_USAGE
+    """Sum over tries that brought no reply."""
+
+    @property
+    def usage(self) -> Usage:
+        """All that the conversation has cost."""
+        return sum((entry.usage for entry in self.entries if entry.usage), self.spent)
 
 
 @dataclass(slots=True)
@@ -75,7 +93,7 @@ class Transcript:
     path: Path
     _descriptor: int
     usage: Usage = field(default_factory=Usage)
-    """Sum over all replies that were written."""
+    """Sum over all replies and failed tries that were written."""
 
     @classmethod
     async def create(cls, path: Path) -> Transcript:
@@ -105,11 +123,16 @@ class Transcript:
             if entry.usage is not None:
                 self.usage = self.usage + entry.usage
 
+    async def spend(self, usage: Usage) -> None:
+        """Write what a failed try has cost; it is on disk when this returns."""
+        await self._append([Spent(usage=usage)])
+        self.usage = self.usage + usage
+
     async def close(self) -> None:
         """Close the file; nothing can be appended any more."""
         await anyio.to_thread.run_sync(os.close, self._descriptor)
 
-    async def _append(self, lines: Sequence[Header | Entry]) -> None:
+    async def _append(self, lines: Sequence[Header | Entry | Spent]) -> None:
         data = "".join(line.model_dump_json(exclude_none=True) + "\n" for line in lines).encode()
         await _off_the_loop(_append, self._descriptor, data)
 
@@ -169,13 +192,17 @@ def read_transcript(path: Path) -> TranscriptContent:
     """
     header: Header | None = None
     entries: list[Entry] = []
+    spent = Usage()
     for line in path.read_bytes().split(b"\n")[:-1]:
         try:
-            parsed = _LINE.validate_json(line)
+            parsed = LINE.validate_json(line)
         except ValidationError:
             break
-        if isinstance(parsed, Header):
-            header = parsed
-        else:
-            entries.append(parsed)
-    return TranscriptContent(header, tuple(entries))
+        match parsed:
+            case Header():
+                header = parsed
+            case Entry():
+                entries.append(parsed)
+            case Spent():
+                spent += parsed.usage
+    return TranscriptContent(header, tuple(entries), spent)

@@ -14,6 +14,7 @@ from orchestrator.attempt import commits
 from orchestrator.attempt.products import Read, report_problems, verdict_problems
 from orchestrator.core.events import GateRecord, PlanRevised
 from orchestrator.core.patches import apply_patch
+from orchestrator.core.plan import PlanSettings
 from orchestrator.core.products import (
     Change,
     PlanPatch,
@@ -24,6 +25,7 @@ from orchestrator.core.products import (
 )
 from orchestrator.core.proposals import apply_plan
 from orchestrator.gates.evidence import describe_red
+from orchestrator.models.prices import has_price
 from orchestrator.ports import SealRefused, Workspace
 from orchestrator.spec import AttemptSpec
 
@@ -113,11 +115,25 @@ class HandInDesk:
             revised = apply_plan(graph, product, by)
             what = "the plan cannot be run"
         if isinstance(revised, PlanRevised):
-            return HandedIn(product)
+            unpriced = _unpriced(revised, graph.settings)
+            return f"{what}:\n" + _listed(unpriced) if unpriced else HandedIn(product)
         shown = [str(problem) for problem in revised[:PROBLEMS_SHOWN_MAX]]
         if len(revised) > len(shown):
             shown.append(f"and {len(revised) - len(shown)} more")
         return f"{what}:\n" + _listed(tuple(shown))
+
+
+def _unpriced(revised: PlanRevised, settings: PlanSettings) -> tuple[str, ...]:
+    """Models that a budget in dollars could not be kept with, a sentence each."""
+    if settings.budget.usd is None:
+        return ()
+    tasks = (task for task in (*revised.add, *revised.replace) if task.role is not None)
+    models = dict.fromkeys(task.model or settings.defaults.model for task in tasks)
+    return tuple(
+        f"no price is known for the model {model}, and the run has a budget: leave `model` out"
+        for model in models
+        if model is not None and not has_price(model, settings.prices)
+    )
 
 
 def _or_problems(product: Product, problems: list[str]) -> HandedIn | str:

@@ -18,19 +18,16 @@ from typing import Any
 import anyio
 
 from orchestrator.cli.options import ResumeOptions, RunOptions
-from orchestrator.cli.terminal import note
+from orchestrator.cli.terminal import note_aside
 from orchestrator.core.base import Record
 from orchestrator.core.plan import ModelPrice
 from orchestrator.errors import UsageError
 from orchestrator.models.clock import Clock
-from orchestrator.models.script import load_script
+from orchestrator.models.script import load_script, read_script
 from orchestrator.models.scripted import ScriptedModel
 from orchestrator.models.servers import server_of
 from orchestrator.observers.text import clean_line
 from orchestrator.ports import Model
-from orchestrator.state_folder import RunFolder
-
-SCRIPT_FILE = "script.yaml"
 
 
 class Source(Record):
@@ -59,17 +56,21 @@ class Source(Record):
             return f"replay:{Path(self.replay).name}"
         return server_of(self.base_url, os.environ).describe()
 
-    def check(self) -> None:
-        """Raise `UsageError` where nothing could answer: no key, a bad URL, no such record."""
+    def check(self, *, goes_on: bool = False) -> None:
+        """Raise `UsageError` where nothing could answer: no key, a bad URL, no such record.
+
+        goes_on: the run was begun by another process, and so was its record.
+        """
         if self.real:
             server_of(self.base_url, os.environ)
-        if self.record is not None and not Path(self.record).parent.is_dir():
-            raise UsageError(f"--record {self.record}: there is no such folder")
+        if self.record is not None:
+            _check_record(Path(self.record), goes_on=goes_on)
         if self.replay is not None:
             _load("exchanges:read_recording")(Path(self.replay))
 
     def changed(self, options: ResumeOptions) -> Source:
-        """The same with what the command line of `resume` says."""
+        """The same with what the command line of `resume` says. Raises `UsageError`."""
+        _refuse_two_models(options)
         if options.scripted is not None:
             load_script(options.scripted)
             return Source(**_script(options.scripted), record=self.record)
@@ -78,21 +79,39 @@ class Source(Record):
         return self
 
 
-def refuse_two_models(options: RunOptions) -> None:
+def _refuse_two_models(options: RunOptions | ResumeOptions, replay: Path | None = None) -> None:
     """Raise `UsageError` where the command line names more than one source of answers."""
     given = [
         name
         for name, value in (
             ("--scripted", options.scripted),
-            ("--replay", options.replay),
+            ("--replay", replay),
             ("--base-url", options.base_url),
         )
         if value is not None
     ]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} name different models; give one of them")
+
+
+def refuse_contradictions(options: RunOptions) -> None:
+    """Raise `UsageError` where options that say where answers come from exclude each other."""
+    _refuse_two_models(options, options.replay)
     if options.record is not None and options.replay is not None:
         raise UsageError("--record and --replay cannot go together: a replay asks nobody")
+
+
+def _check_record(path: Path, *, goes_on: bool) -> None:
+    """Raise `UsageError` where nothing can be recorded, before the run has left a trace.
+
+    What remains to be found out is told when the file is opened.
+    """
+    if not os.path.isdir(path.parent):
+        raise UsageError(f"--record {path}: there is no such folder")
+    if os.path.isdir(path):
+        raise UsageError(f"--record {path}: a folder; name a file in it")
+    if not goes_on and os.path.isfile(path) and os.path.getsize(path):
+        raise UsageError(f"--record {path}: holds something already; name a new file, or remove it")
 
 
 def source_of(options: RunOptions) -> Source:
@@ -106,6 +125,9 @@ def source_of(options: RunOptions) -> Source:
 
 
 def _script(path: Path) -> dict[str, str]:
+    """The text of a script that has been checked, and its name."""
+    if not path.is_file():
+        raise UsageError(f"--scripted {path}: can be read only once; name a regular file")
     return {"script": path.read_text(encoding="utf-8"), "script_name": path.name}
 
 
@@ -127,7 +149,6 @@ class Answers:
 @asynccontextmanager
 async def open_answers(
     source: Source,
-    folder: RunFolder,
     clock: Clock,
     prices: Mapping[str, ModelPrice],
     *,
@@ -144,15 +165,17 @@ async def open_answers(
         yield Answers(replay, replay)
         return
     if source.script is not None:
-        path = folder.root / SCRIPT_FILE
-        path.write_text(source.script, encoding="utf-8")
-        script = load_script(path, name=source.script_name)
-        async with _recorded(ScriptedModel(script), source.record, goes_on) as model:
+        script = ScriptedModel(read_script(source.script, source.script_name))
+        async with _recorded(script, source.record, goes_on) as model:
             yield Answers(model)
         return
     server = server_of(source.base_url, os.environ)
     opened = _load("connect:open_model")(
-        server, os.environ, clock=clock, prices=prices, tell=lambda text: note(clean_line(text))
+        server,
+        os.environ,
+        clock=clock,
+        prices=prices,
+        tell=lambda text: note_aside(clean_line(text)),
     )
     async with opened as asked, _recorded(asked, source.record, goes_on) as model:
         yield Answers(model)

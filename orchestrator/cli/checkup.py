@@ -99,6 +99,10 @@ async def _told(name: str, look: Look, asked: Asked) -> list[Finding]:
         return await look(asked)
     except OrchestratorError as error:
         return [_finding(name, "problem", error)]
+    except OSError as error:
+        where = error.filename or "this machine"
+        text = f"{where}: cannot be looked at ({error.strerror or error})"
+        return [Finding(name, "problem", text, "see who owns it and what its modes are")]
 
 
 def _finding(name: str, state: State, error: OrchestratorError) -> Finding:

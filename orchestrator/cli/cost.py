@@ -55,6 +55,8 @@ def _talks(found: FoundRun, own: Mapping[str, ModelPrice]) -> dict[int, Talk]:
         for entry in content.entries:
             if entry.usage is not None:
                 talk.add(entry.model or content.header.model, entry.usage, known)
+        if content.spent.tokens:
+            talk.add(content.header.model, content.spent, known)
         if not talk.models:
             talk.models[content.header.model] = None
     return talks

@@ -11,19 +11,20 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from orchestrator import __version__
 from orchestrator.cli.patient import PatientStream
-from orchestrator.cli.terminal import err_style, note, out, out_style
+from orchestrator.cli.terminal import err_style, note, note_aside, out, out_style
 from orchestrator.cli.wiring import Bench
 from orchestrator.core.events import ApprovalGiven, Event, RunResumed
-from orchestrator.core.products import PlanProposal
+from orchestrator.core.products import PlanPatch, PlanProposal, Product
 from orchestrator.core.state import RunState
 from orchestrator.engine.engine import Engine
 from orchestrator.errors import ExitCode
@@ -33,8 +34,9 @@ from orchestrator.observers.lines import line_printer
 from orchestrator.observers.products import product_files
 from orchestrator.observers.summary import resume_command, summary_lines
 from orchestrator.observers.text import clean_line
-from orchestrator.planfile.write import plan_text
+from orchestrator.planfile.write import patch_text, plan_text
 from orchestrator.ports import Observer
+from orchestrator.state_folder import RunFolder
 
 if TYPE_CHECKING:
     from orchestrator.observers.live import LiveTable
@@ -43,6 +45,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end a run in good order."""
 
 ANSWER_BYTES_MAX = 1_000
+PLAN_FILE = "plan.yaml"
+"""A planner's plan, in the run's folder."""
 
 Opening = Sequence[tuple[Event, int | None]]
 """Events by which the run starts or goes on."""
@@ -71,14 +75,17 @@ async def drive(
     while True:
         async with _observers(bench, display) as observers:
             engine = Engine(state, journal, bench.executor, bench.publisher, observers, bench.spent)
-            async with _interrupts(engine) as caught:
+            async with _interrupts(partial(_interrupt, engine)) as caught:
                 await engine.append(events)
                 await bench.publisher.pin()
                 await engine.run()
-        asked = [] if caught or state.status != "paused" else list(state.asked)
-        if not asked or not (display.yes or await _agree(state)):
+        if caught or state.status != "paused" or not state.asked:
             return _code(state, caught)
-        events = [(RunResumed(versions=versions()), None), *approvals(asked)]
+        if not display.yes:
+            agreed, caught = await _ask(state, bench.folder)
+            if not agreed:
+                return _code(state, caught)
+        events = [(RunResumed(versions=versions()), None), *approvals(list(state.asked))]
 
 
 def approvals(asked: Sequence[str]) -> Opening:
@@ -92,15 +99,36 @@ def _code(state: RunState, caught: Sequence[int]) -> int:
     return ExitCode.OK if state.status == "succeeded" else ExitCode.FAILED
 
 
-async def _agree(state: RunState) -> bool:
-    """Show what waits and ask; False where nobody can be asked."""
+async def _ask(state: RunState, folder: RunFolder) -> tuple[bool, Sequence[int]]:
+    """Show what waits and ask. Gives whether the person agreed, and the signals that came.
+
+    Where nobody can be asked that is no.
+    """
     for task in state.asked:
-        product = state.tasks[task].product
-        if isinstance(product, PlanProposal):
-            note(plan_text(product, state.settings).rstrip("\n"))
-        elif product is not None:
-            note(clean_line(getattr(product, "why", "")))
-    return await _agreed("Carry this out?")
+        for line in _shown(state, state.tasks[task].product):
+            note(line)
+        _keep(state, state.tasks[task].product, folder)
+    agreed = False
+    with anyio.CancelScope() as scope:
+        async with _interrupts(lambda _number: scope.cancel()) as caught:
+            agreed = await _agreed("Carry this out?")
+    return agreed, caught
+
+
+def _shown(state: RunState, product: Product | None) -> Iterator[str]:
+    """What a planner has handed in, as a person should see it before it is carried out."""
+    if isinstance(product, PlanProposal):
+        yield plan_text(product, state.settings).rstrip("\n")
+    elif isinstance(product, PlanPatch):
+        yield patch_text(product).rstrip("\n")
+
+
+def _keep(state: RunState, product: Product | None, folder: RunFolder) -> None:
+    """Put a plan where a person can take it from, edit it and run it."""
+    if isinstance(product, PlanProposal):
+        path = folder.root / PLAN_FILE
+        path.write_text(plan_text(product, state.settings), encoding="utf-8")
+        note(f"the plan as a file: {clean_line(str(path))}")
 
 
 async def _agreed(question: str) -> bool:
@@ -109,8 +137,13 @@ async def _agreed(question: str) -> bool:
         return False
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    await anyio.wait_readable(sys.stdin)  # unlike a read, this ends with Ctrl-C
-    answer = os.read(sys.stdin.fileno(), ANSWER_BYTES_MAX)
+    answer = b""
+    try:
+        await anyio.wait_readable(sys.stdin)  # unlike a read, this can be cancelled
+        answer = os.read(sys.stdin.fileno(), ANSWER_BYTES_MAX)
+    finally:
+        if not answer.endswith(b"\n"):
+            note("")  # what follows is not on the line of the question
     return answer.strip().lower() in (b"y", b"yes")
 
 
@@ -150,9 +183,14 @@ def _live_table(bench: Bench, display: Display) -> LiveTable | None:
     return table
 
 
+def _interrupt(engine: Engine, number: signal.Signals) -> None:
+    note_aside(f"{number.name}: ending the agents; what has finished is kept")
+    engine.interrupt(number.name)
+
+
 @asynccontextmanager
-async def _interrupts(engine: Engine) -> AsyncIterator[Sequence[int]]:
-    """While inside, a signal pauses the run and does not end the process; gives what came."""
+async def _interrupts(act: Callable[[signal.Signals], None]) -> AsyncIterator[Sequence[int]]:
+    """While inside, signals do not end the process; `act` hears the first. Gives what came."""
     caught: list[int] = []
     wanted = [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
@@ -161,9 +199,8 @@ async def _interrupts(engine: Engine) -> AsyncIterator[Sequence[int]]:
             started.set()
             async for number in signals:
                 if not caught:
-                    note(f"{number.name}: ending the agents; what has finished is kept")
+                    act(number)
                 caught.append(int(number))
-                engine.interrupt(number.name)
 
     started = anyio.Event()
     async with anyio.create_task_group() as group:
@@ -173,10 +210,15 @@ async def _interrupts(engine: Engine) -> AsyncIterator[Sequence[int]]:
         group.cancel_scope.cancel()
 
 
-def report(state: RunState, display: Display) -> None:
-    """Print the result, and how to go on where the run is paused."""
+def report(state: RunState, display: Display, *, aside: bool = False) -> None:
+    """Print the result, and how to go on where the run is paused.
+
+    aside: stdout is for something that there is not, so the summary is told on stderr.
+    """
     if display.json:
         write_result(sys.stdout, state)
+    elif aside:
+        note("\n".join(summary_lines(state, err_style(plain=display.plain))))
     else:
         out(summary_lines(state, out_style(plain=display.plain)))
     if state.status == "paused":

@@ -18,6 +18,7 @@ import click
 from orchestrator.attempt.found_commands import command_files, find_commands
 from orchestrator.cli.lookup import checkout_of
 from orchestrator.cli.options import NAMED_FILE, repo_option
+from orchestrator.cli.reading import PLACEHOLDER
 from orchestrator.cli.terminal import note, out
 from orchestrator.errors import RepositoryError, UsageError
 from orchestrator.state_folder import slug
@@ -69,7 +70,7 @@ _KNOWN: tuple[tuple[str, str, str], ...] = (
 """What a found command looks like, the gate it becomes, a remark; what people wrote down first."""
 
 
-def test_gate(texts: Mapping[str, str], paths: Iterable[str]) -> Gate | None:
+def likely_gate(texts: Mapping[str, str], paths: Iterable[str]) -> Gate | None:
     """The most likely gate, None where nothing tells.
 
     texts: the files at the top of the repository that say how it is tested. paths: all that is
@@ -83,9 +84,6 @@ def test_gate(texts: Mapping[str, str], paths: Iterable[str]) -> Gate | None:
             if "/" not in place and re.fullmatch(pattern, one.text):
                 return Gate(run, place, remark)
     return _python_gate(texts, paths)
-
-
-test_gate.__test__ = False  # type: ignore[attr-defined]  # no test, whatever its name says
 
 
 def _python_gate(texts: Mapping[str, str], paths: tuple[str, ...]) -> Gate | None:
@@ -124,7 +122,7 @@ tasks:
   change:
     role: implementer               # reads, edits, runs commands in a private checkout
     prompt: |
-      Say here what to do, as you would to a colleague who knows the language and not the project:
+      {PLACEHOLDER}, as you would to a colleague who knows the language and not the project:
       what has to be true at the end, where it belongs, what must not change.
     gates: *gates                   # run on its commit; while one is red it goes on
     # writes: [/src/**, /tests/**]  # what it may change; tests only where it says so
@@ -150,7 +148,7 @@ def init(repo: Path | None, output: Path | None) -> None:
             f"{repo or Path.cwd()}: not in a checkout of a git repository; go to one, or use --repo"
         )
     path = output or top / FILE
-    gate = test_gate(*_read(top))
+    gate = likely_gate(*_read(top))
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(starting_plan(top.name, gate))

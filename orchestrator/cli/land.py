@@ -27,7 +27,7 @@ from orchestrator.cli.options import Sandbox as SandboxMode
 from orchestrator.cli.options import repo_option
 from orchestrator.cli.session_file import Session
 from orchestrator.cli.terminal import note, out
-from orchestrator.cli.wiring import tool_path
+from orchestrator.cli.wiring import suitable_sandbox, tool_path
 from orchestrator.core.events import EVENT, GateRecord, Landed, StoredEvent
 from orchestrator.core.graph import writes_of
 from orchestrator.core.machine import fold, result_task
@@ -47,7 +47,6 @@ from orchestrator.workspace.landing import (
     propose,
 )
 from orchestrator.workspace.repository import BRANCH_FOLDER, Repository
-from orchestrator.workspace.sandbox import Sandbox, choose_sandbox
 from orchestrator.workspace.trees import Workspaces
 
 TRIES_MAX = 3
@@ -178,7 +177,9 @@ class _Landing:
                 return Landed(
                     branch=branch, before=target.commit, commit=proposal.commit, gates=records
                 )
-        raise RepositoryError(f"{repository.common_dir}: `{branch}` is being moved all the time")
+        raise RepositoryError(
+            f"{repository.common_dir}: `{branch}` is being moved all the time; land again later"
+        )
 
     def _wanted(self) -> tuple[str, str]:
         """The branch to land in and the commit to land. Raises `UsageError` without them."""
@@ -229,7 +230,7 @@ class _Landing:
         if not gates:
             note(f"warning: {name} has moved on, and the plan has no gate for the merge")
             return ()
-        sandbox = await _sandbox(self.mode, session)
+        sandbox = await suitable_sandbox(self.mode, session)
         note(f"{name} has moved on: running {plural(len(gates), 'gate')} on the merge")
         workspaces = Workspaces(
             hub,
@@ -266,16 +267,6 @@ def landing_gates(state: RunState) -> tuple[tuple[Gate, dict[str, str]], ...]:
     seen = [gate for gate, _ in found]
     found += [(gate, state.settings.env) for gate in state.settings.gates if gate not in seen]
     return tuple(found)
-
-
-async def _sandbox(mode: SandboxMode, session: Session) -> Sandbox:
-    """The level that gates run in: as for the run itself, no less without being asked."""
-    sandbox = await choose_sandbox(mode)
-    if not sandbox.isolates:
-        if mode == "auto" and session.source.real:
-            raise RepositoryError(f"{sandbox.describe()}; mend that, or say --sandbox off")
-        note(f"warning: {sandbox.describe()}")
-    return sandbox
 
 
 def _tell_conflict(conflict: Conflict, branch: str, run: str) -> None:

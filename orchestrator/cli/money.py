@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from orchestrator.core.goals import PLAN_TASK
 from orchestrator.core.plan import Plan, Task
 from orchestrator.core.roles import Role
 from orchestrator.errors import UsageError
@@ -25,14 +26,25 @@ def check_models(plan: Plan, roles: Mapping[str, Role]) -> Iterator[str]:
     unpriced = [model for model in used if not has_price(model, plan.prices)]
     if unpriced and (limit := _dollars_set(plan, roles)):
         raise UsageError(
-            f"no price is known for {' and '.join(unpriced)}, so {limit} cannot be kept: add"
-            f" `prices: {{{unpriced[0]}: {EXAMPLE}}}` to the plan (dollars per million tokens; 0"
-            " for a model of your own), or set no dollars"
+            f"no price is known for {' and '.join(unpriced)}, so {limit} cannot be kept:"
+            f" {_mend(plan, unpriced[0])}"
         )
     for model in unpriced:
         yield f"no price is known for {model}: its cost is not counted; the plan can say `prices`"
     if plan.budget.usd is None and len(unpriced) < len(used):
         yield "no budget: only the roles' own ceilings bound the cost; set --budget-usd to bound it"
+
+
+def _mend(plan: Plan, model: str) -> str:
+    """What to do about a price that is missing; a plan that is made for a goal has no file yet."""
+    if [task.id for task in plan.tasks] == [PLAN_TASK]:
+        return (
+            "leave out --budget-usd, or write the plan first (`orchestrate plan`) and add `prices`"
+        )
+    return (
+        f"add `prices: {{{model}: {EXAMPLE}}}` to the plan (dollars per million tokens; 0 for a"
+        " model of your own), or set no dollars"
+    )
 
 
 def _models(plan: Plan, roles: Mapping[str, Role]) -> tuple[str, ...]:

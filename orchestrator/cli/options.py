@@ -7,10 +7,11 @@ as "not supported yet", never ignored.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -18,7 +19,23 @@ Sandbox = Literal["auto", "required", "off"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
-NAMED_FILE = click.Path(path_type=Path)
+
+class NamedPath(click.Path):
+    """A path that is not empty: `--repo "$UNSET"` does not mean the working folder."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Any:
+        """The path; fails for an empty one."""
+        if value == "":
+            self.fail("a path is needed", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+NAMED_FILE = NamedPath(path_type=Path)
 """A path that is judged later, where its absence can be explained better."""
 
 
@@ -89,6 +106,13 @@ def finite(ctx: click.Context, param: click.Parameter, value: float | None) -> f
     return value
 
 
+def printable(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse what is no text, or none that could be shown: it would end up in files and prompts."""
+    if value is not None and not (value.strip() and value.isprintable()):
+        raise click.BadParameter("readable text is needed", ctx, param)
+    return value
+
+
 def not_yet(*names: str, takes_value: bool) -> Callable[[Decorated], Decorated]:
     """Options that are refused as not built yet; hidden from `--help`."""
 
@@ -142,7 +166,7 @@ def output_options(function: Decorated) -> Decorated:
     """`--json`, `--plain`, `--yes`."""
     for option in (
         click.option("--yes", is_flag=True, help="Ask nothing: agree to the planner's plan."),
-        click.option("--plain", is_flag=True, help="No colour."),
+        click.option("--plain", is_flag=True, help="No colour, no live table."),
         click.option("--json", is_flag=True, help="JSON lines on stdout, one an event."),
     ):
         function = option(function)
@@ -189,7 +213,12 @@ def planning_options(function: Decorated) -> Decorated:
             "--record", type=NAMED_FILE, metavar="FILE", help="Keep what the model answers there."
         ),
         model_options,
-        click.option("--model", metavar="NAME", help="Model of tasks that name none."),
+        click.option(
+            "--model",
+            callback=printable,
+            metavar="NAME",
+            help="Model in place of the plan's default and the roles'.",
+        ),
         budget_option,
         click.option("--base", metavar="REV", help="Revision that work starts from."),
         repo_option,

@@ -19,6 +19,8 @@ def check_output(path: Path | None) -> None:
         return
     if path.is_dir():
         raise UsageError(f"-o {path}: a folder; name a file in it")
+    if path.exists():
+        raise UsageError(f"-o {path}: is there already; name a new file, or remove it")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"-o {path}: there is no such folder")
 

@@ -35,5 +35,7 @@ def plan_path(name: str) -> Path:
         return builtin("plans") / f"{name}.yaml"
     if path.is_dir():
         raise UsageError(f"{name}: a folder, not a plan file; name the file in it")
+    if " " in name.strip():
+        raise UsageError(f"{name!r}: there is no such plan file; for a goal say --goal {name!r}")
     known = ", ".join(bundled_plans())
     raise UsageError(f"{name}: there is no such plan file; bundled plans: {known}")

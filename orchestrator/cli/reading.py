@@ -14,6 +14,9 @@ from orchestrator.models.script import Script, load_script
 from orchestrator.planfile import LoadedPlan, load_plan
 from orchestrator.roles import load_roles, role_sources
 
+PLACEHOLDER = "Say here what to do"
+"""How the prompt begins that `orchestrate init` writes."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunFiles:
@@ -38,9 +41,38 @@ def read_files(
     model: stands in for the plan's `defaults.model`. note is told what was left alone. Raises
     `PlanError` with the faults of all files.
     """
-    faults: list[Fault] = []
-    known: dict[str, Role] = {}
+    known, script, faults = _read_besides(target, roles, scripted, note)
     loaded: LoadedPlan | None = None
+    try:
+        loaded = load_plan(plan, known, model=model)
+    except PlanError as error:
+        faults.extend(error.faults)
+    if faults or loaded is None:
+        raise PlanError(faults)
+    besides = (*_unedited(loaded), *_without_turns(loaded.plan, script))
+    warnings = [*loaded.warnings, *besides]
+    return RunFiles(replace(loaded, warnings=tuple(warnings)), known)
+
+
+def read_roles(
+    *,
+    target: Path | None,
+    roles: Path | None = None,
+    scripted: Path | None = None,
+    note: Callable[[str], None],
+) -> dict[str, Role]:
+    """Read the roles and the script where the plan is still to be made; see `read_files`."""
+    known, _, faults = _read_besides(target, roles, scripted, note)
+    if faults:
+        raise PlanError(faults)
+    return known
+
+
+def _read_besides(
+    target: Path | None, roles: Path | None, scripted: Path | None, note: Callable[[str], None]
+) -> tuple[dict[str, Role], Script | None, list[Fault]]:
+    """Roles and script, and what is wrong with them; the bundled roles stand in for faulty ones."""
+    faults: list[Fault] = []
     try:
         sources = role_sources(bundled=builtin("roles"), target=target, option=roles)
         known = load_roles(sources, note=note)
@@ -53,39 +85,14 @@ def read_files(
             script = load_script(scripted)
     except PlanError as error:
         faults.extend(error.faults)
-    try:
-        loaded = load_plan(plan, known, model=model)
-    except PlanError as error:
-        faults.extend(error.faults)
-    if faults or loaded is None:
-        raise PlanError(faults)
-    warnings = [*loaded.warnings, *_without_turns(loaded.plan, script)]
-    return RunFiles(replace(loaded, warnings=tuple(warnings)), known)
+    return known, script, faults
 
 
-def read_roles(
-    *,
-    target: Path | None,
-    roles: Path | None = None,
-    scripted: Path | None = None,
-    note: Callable[[str], None],
-) -> dict[str, Role]:
-    """Read the roles and the script where the plan is still to be made; see `read_files`."""
-    faults: list[Fault] = []
-    known: dict[str, Role] = {}
-    try:
-        sources = role_sources(bundled=builtin("roles"), target=target, option=roles)
-        known = load_roles(sources, note=note)
-    except PlanError as error:
-        faults.extend(error.faults)
-    try:
-        if scripted is not None:
-            load_script(scripted)
-    except PlanError as error:
-        faults.extend(error.faults)
-    if faults:
-        raise PlanError(faults)
-    return known
+def _unedited(loaded: LoadedPlan) -> Iterator[Fault]:
+    """What `orchestrate init` wrote for a person to fill in, and nobody has."""
+    for task in loaded.plan.tasks:
+        if task.prompt.startswith(PLACEHOLDER):
+            yield Fault(str(loaded.path), 0, f"task `{task.id}` still says what `init` wrote")
 
 
 def _without_turns(plan: Plan, script: Script | None) -> Iterator[Fault]:

@@ -61,6 +61,8 @@ def _goal(text: str) -> str:
         raise click.UsageError("the goal is empty: say in a sentence what is wanted")
     if len(text) > GOAL_CHARS_MAX:
         raise click.UsageError(f"the goal is longer than {GOAL_CHARS_MAX:,} characters")
+    if text != text.encode(errors="replace").decode():
+        raise click.UsageError("the goal is no text in this terminal's encoding")
     return text.strip()
 
 

@@ -5,7 +5,9 @@
     events                             one line of `--json`: an event, or the result
 
 All are made of the models that read or write the real thing, so they cannot differ from it in
-names; JSON Schema draft 2020-12, the same text every time.
+names, but for what a line of `--json` has besides its event, and its last line: these are written
+down here, and a test holds them to `observers.jsonlines`. JSON Schema draft 2020-12, the same text
+every time.
 """
 
 from __future__ import annotations

@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import anyio
 
 from orchestrator.attempt.briefing import rules_digests
-from orchestrator.cli.answers import refuse_two_models, source_of
+from orchestrator.cli.answers import refuse_contradictions, source_of
 from orchestrator.cli.drive import Display, approvals, drive, report, versions
 from orchestrator.cli.land import land_run
 from orchestrator.cli.lookup import find_run
@@ -29,14 +30,13 @@ from orchestrator.cli.reading import read_files, read_roles
 from orchestrator.cli.session_file import Session
 from orchestrator.cli.terminal import note
 from orchestrator.cli.wiring import Bench, open_bench
-from orchestrator.core.events import Event, PlanRevised, RunResumed, RunStarted
-from orchestrator.core.goals import goal_plan
+from orchestrator.core.events import AttemptLost, Event, PlanRevised, RunResumed, RunStarted
+from orchestrator.core.goals import goal_plan, planner_role
 from orchestrator.core.machine import fold
 from orchestrator.core.plan import Plan, PlanSettings, TaskDefaults
 from orchestrator.core.roles import Role
 from orchestrator.core.state import RunState
-from orchestrator.engine.engine import Engine
-from orchestrator.errors import ExitCode
+from orchestrator.errors import ExitCode, UsageError
 from orchestrator.journal import Journal
 from orchestrator.journal.run_log import RunLog
 from orchestrator.models.clock import Clock, RealClock
@@ -65,15 +65,16 @@ def resume(run: str | None, options: ResumeOptions, *, clock: Clock | None = Non
 
 
 async def _start(options: RunOptions, clock: Clock) -> int:
-    refuse_two_models(options)
+    refuse_contradictions(options)
     check_output(options.output)
     repository = await Repository.open(options.repo or Path.cwd())
+    if options.land and repository.head_branch is None:
+        raise UsageError(f"--land: {repository.common_dir} is on no branch; `git switch` to one")
     plan, roles = _read(options, repository)
     source = source_of(options)
     source.check()
     if source.real:
-        for text in check_models(plan, roles):
-            note(f"note: {clean_line(text)}")
+        _check_money(plan, roles)
     base = await repository.resolve(options.base or plan.base)
     named = [path for task in plan.tasks for path in task.context]
     for path in await repository.missing(base, named):
@@ -87,6 +88,7 @@ async def _start(options: RunOptions, clock: Clock) -> int:
         source=source,
         demo=options.demo,
         plan_only=options.plan_only,
+        land=options.land,
     )
     state_folder = StateFolder.for_repository(repository.common_dir)
     run = new_run_id(plan.name, time.time(), secrets.token_hex(2))
@@ -104,19 +106,23 @@ async def _start(options: RunOptions, clock: Clock) -> int:
 
 
 async def _ended(
-    state: RunState, display: Display, code: int, bench: Bench, options: RunOptions
+    state: RunState, display: Display, code: int, bench: Bench, options: RunOptions | ResumeOptions
 ) -> int:
-    """Print what came of a run that was started here, and land it if that was asked."""
-    if options.plan_only and code == ExitCode.OK:
-        write_plan(state, options.output, display)
-    else:
-        report(state, display)
+    """Print what came of a run, and land it if that was asked when it started."""
+    output = options.output if isinstance(options, RunOptions) else None
+    _tell_result(state, display, bench.session, output)
     if difference := bench.answers.first_difference:
         note(clean_line(difference))
-    if options.land and code == ExitCode.OK:
+    if bench.session.land and code == ExitCode.OK:
         found = find_run(state.run, options.repo)
         return await land_run(found, sandbox=options.sandbox, quiet=options.json)
     return code
+
+
+def _check_money(plan: Plan, roles: Mapping[str, Role]) -> None:
+    """Say what a real model's run may cost. Raises `UsageError` where a budget cannot be kept."""
+    for text in check_models(plan, roles):
+        note(f"note: {clean_line(text)}")
 
 
 async def _resume(prefix: str | None, options: ResumeOptions, clock: Clock) -> int:
@@ -129,9 +135,12 @@ async def _resume(prefix: str | None, options: ResumeOptions, clock: Clock) -> i
         state = fold(found.id, found.events())
         if state.status in ("succeeded", "failed"):
             note(f"run {found.id} has {state.status} already")
-            report(state, display)
+            _tell_result(state, display, session)
             return ExitCode.OK if state.status == "succeeded" else ExitCode.FAILED
-        source.check()
+        source.check(goes_on=True)
+        if source.real and (source != session.source or options.budget_usd is not None):
+            plan = _with_dollars(session.plan, options.budget_usd)
+            _check_money(plan, {role.name: role for role in session.roles})
         if source != session.source:
             session = session.model_copy(update={"source": source})
             await session.save(found.folder)
@@ -140,13 +149,19 @@ async def _resume(prefix: str | None, options: ResumeOptions, clock: Clock) -> i
         ) as bench:
             await bench.workspaces.sweep(f"{found.id}.")
             note(f"resuming {state.run}")
-            opening = await _reopening(state, journal, bench, options)
+            opening = await _reopening(state, bench, options)
             code = await drive(state, journal, bench, display, opening)
-    if session.plan_only and code == ExitCode.OK:
-        write_plan(state, None, display)
+    return await _ended(state, display, code, bench, options)
+
+
+def _tell_result(
+    state: RunState, display: Display, session: Session, output: Path | None = None
+) -> None:
+    """Print what came of a run: its plan where that is the result, else the summary."""
+    if session.plan_only and state.status == "succeeded":
+        write_plan(state, output, display)
     else:
-        report(state, display)
-    return code
+        report(state, display, aside=session.plan_only)
 
 
 def _read(options: RunOptions, repository: Repository) -> tuple[Plan, dict[str, Role]]:
@@ -159,6 +174,10 @@ def _read(options: RunOptions, repository: Repository) -> tuple[Plan, dict[str, 
         roles = read_roles(
             target=repository.top, roles=options.roles, scripted=options.scripted, note=tell
         )
+        if planner_role(roles) is None:
+            raise UsageError(
+                f"--roles {options.roles}: its planner plans nothing; give it `product: patch`"
+            )
         return goal_plan(_settings(options), roles), roles
     files = read_files(
         options.plan,
@@ -190,9 +209,14 @@ def _overridden(plan: Settings, options: RunOptions) -> Settings:
     changes: dict[str, object] = {}
     if options.workers is not None:
         changes["workers"] = options.workers
-    if options.budget_usd is not None:
-        changes["budget"] = plan.budget.model_copy(update={"usd": options.budget_usd})
-    return plan.model_copy(update=changes)
+    return _with_dollars(plan.model_copy(update=changes), options.budget_usd)
+
+
+def _with_dollars(plan: Settings, usd: float | None) -> Settings:
+    """The plan with another budget in dollars; None leaves its own."""
+    if usd is None:
+        return plan
+    return plan.model_copy(update={"budget": plan.budget.model_copy(update={"usd": usd})})
 
 
 async def _opening(bench: Bench) -> list[tuple[Event, int | None]]:
@@ -219,7 +243,7 @@ def _first(session: Session) -> PlanRevised:
 
 
 async def _reopening(
-    state: RunState, journal: RunLog, bench: Bench, options: ResumeOptions
+    state: RunState, bench: Bench, options: ResumeOptions
 ) -> list[tuple[Event, int | None]]:
     """The events by which a run goes on: what a dead process left running is lost."""
     if state.started is None:
@@ -231,10 +255,15 @@ async def _reopening(
         sandbox=bench.sandbox.name,
     )
     events: list[tuple[Event, int | None]] = [(resumed, None)]
-    engine = Engine(state, journal, bench.executor, bench.publisher, spent=bench.spent)
     for task in sorted(state.running, key=lambda key: state.tasks[key].index):
         held = state.tasks[task]
-        lost = await engine.lost(task, held.attempt, "the process that ran it has ended")
+        lost = AttemptLost(
+            task=task,
+            attempt=held.attempt,
+            why="the process that ran it has ended",
+            interrupted=True,
+            usage=await bench.spent(task, held.attempt, held.cause or 0),
+        )
         events.append((lost, held.cause))
     if not state.tasks:
         events.append((_first(bench.session), state.seq))

@@ -38,6 +38,8 @@ class Session(Record):
     """Commands find the interpreter that runs this program."""
     plan_only: bool = False
     """The planner's plan is the result."""
+    land: bool = False
+    """The result is landed when the run has succeeded, whichever process ends it."""
 
     @model_validator(mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from orchestrator.agent.transcript import read_transcript
 from orchestrator.cli.lookup import FoundRun, find_run, known_runs
 from orchestrator.cli.options import NAMED_FILE, repo_option
 from orchestrator.cli.terminal import note, out, out_style
@@ -18,6 +19,7 @@ from orchestrator.journal import holder_of
 from orchestrator.observers.jsonlines import result_record
 from orchestrator.observers.report import report_json, report_markdown
 from orchestrator.observers.summary import status_text, summary_lines, table
+from orchestrator.state_folder import RunFolder
 
 REPORTS = {"md": report_markdown, "json": report_json}
 REPORTS_NOT_YET = ("html", "junit", "sarif", "mermaid")
@@ -38,6 +40,8 @@ def status(run: str | None, repo: Path | None, as_json: bool, plain: bool) -> No
     found = find_run(run, repo)
     state = state_of(found)
     holder = holder_of(found.folder)
+    if holder is not None:
+        _count_running(state, found.folder)
     if as_json:
         out([json.dumps(result_record(state) | {"live": holder is not None})])
         return
@@ -46,6 +50,23 @@ def status(run: str | None, repo: Path | None, as_json: bool, plain: bool) -> No
         note(f"live: {holder}")
     elif state.status == "running":
         note(f"interrupted; go on with: orchestrate resume {found.id}")
+
+
+def _count_running(state: RunState, folder: RunFolder) -> None:
+    """Add what attempts in flight have cost so far, by their transcripts, and the time till now."""
+    state.elapsed_s += max(0.0, time.time() - state.ended_at)
+    state.ended_at = max(state.ended_at, time.time())
+    for key in state.running:
+        task = state.tasks[key]
+        try:
+            content = read_transcript(folder.transcript(key, task.attempt))
+        except OSError:
+            continue  # not begun yet
+        if content.header is not None and content.header.started == task.cause:
+            seconds = state.ended_at - (task.started_at or state.ended_at)
+            usage = content.usage.model_copy(update={"seconds": max(seconds, 0.0)})
+            task.usage += usage
+            state.usage += usage
 
 
 @click.command("list")

@@ -9,6 +9,7 @@ import contextlib
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterable
 
 from orchestrator.observers.text import Style
@@ -53,6 +54,11 @@ def note(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
+
+
+def note_aside(text: str) -> None:
+    """`note` from the event loop: a terminal that takes nothing must not hold up the run."""
+    threading.Thread(target=note, args=(text,), name="note", daemon=True).start()
 
 
 def settle_stdout() -> None:

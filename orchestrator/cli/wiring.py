@@ -16,6 +16,7 @@ import anyio
 from orchestrator.agent.transcript import read_transcript
 from orchestrator.attempt.perform import Site, perform
 from orchestrator.cli.answers import Answers, open_answers
+from orchestrator.cli.keys import hide_keys
 from orchestrator.cli.options import Sandbox as SandboxMode
 from orchestrator.cli.session_file import Session
 from orchestrator.cli.terminal import note
@@ -56,7 +57,7 @@ class Bench:
         content = await anyio.to_thread.run_sync(read_transcript, path)
         if content.header is None or content.header.started != started:
             return Usage()  # of a lost try, which was paid for then
-        return sum((entry.usage for entry in content.entries if entry.usage), Usage())
+        return content.usage
 
 
 @asynccontextmanager
@@ -74,23 +75,20 @@ async def open_bench(
 
     Raises `RepositoryError` when the machine lacks something.
     """
-    sandbox = await _sandbox(sandbox_mode, session)
-    state_folder.create()
-    folder = state_folder.run(run)
-    folder.create()
-    hub = await Hub.open(state_folder.hub, repository)
-    workspaces = Workspaces(
-        hub,
-        state_folder.trees,
-        sandbox,
-        env={},
-        tool_path=tool_path(repository, demo=session.demo),
-    )
-    publisher = BranchPublisher(
-        hub, repository, run=run, base=session.base, writes=_writes(session)
-    )
+    sandbox = await suitable_sandbox(sandbox_mode, session)
     source, prices = session.source, session.plan.prices
-    async with open_answers(source, folder, clock, prices, goes_on=goes_on) as answers:
+    async with open_answers(source, clock, prices, goes_on=goes_on) as answers:
+        state_folder.create()
+        folder = state_folder.run(run)
+        folder.create()
+        hub = await Hub.open(state_folder.hub, repository)
+        workspaces = Workspaces(
+            hub,
+            state_folder.trees,
+            sandbox,
+            env={},
+            tool_path=tool_path(repository, demo=session.demo),
+        )
         site = Site(
             hub=hub,
             workspaces=workspaces,
@@ -106,13 +104,19 @@ async def open_bench(
             sandbox=sandbox,
             workspaces=workspaces,
             executor=LocalExecutor(partial(perform, site=site)),
-            publisher=publisher,
+            publisher=BranchPublisher(
+                hub, repository, run=run, base=session.base, writes=_writes(session)
+            ),
             answers=answers,
         )
 
 
-async def _sandbox(mode: SandboxMode, session: Session) -> Sandbox:
-    """The level that holds here. A real model's commands run in none only when that was asked."""
+async def suitable_sandbox(mode: SandboxMode, session: Session) -> Sandbox:
+    """The level that commands run in; the keys of this process are out of their sight.
+
+    A real model's commands run in none only when that was asked. Raises `RepositoryError`.
+    """
+    hide_keys()
     sandbox = await choose_sandbox(mode)
     if not sandbox.isolates:
         if mode == "auto" and session.source.real:

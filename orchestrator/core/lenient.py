@@ -262,8 +262,14 @@ Word = Annotated[str, Field(min_length=1, max_length=1_000), OneLine]
 """A name, a path or a pattern; reports print it as it is."""
 
 
-def _cheap_to_match(pattern: str) -> str:
-    """Refuse a pattern whose matching takes for ever: each `*` multiplies the ways to try."""
+def _matchable(pattern: str) -> str:
+    """Refuse a pattern that is none, or whose matching takes for ever.
+
+    Each `*` multiplies the ways to try.
+    """
+    body = pattern.removeprefix("!")
+    if not body or (len(body) - len(body.rstrip("\\"))) % 2:
+        raise predicate("is no gitignore pattern", "end it with a name, `*` or `/`")
     parts = [part for part in pattern.split("/") if part != "**"]
     if any(len(re.findall(r"\*+", part)) > STARS_MAX for part in parts):
         raise predicate(f"must have at most {STARS_MAX} `*` between two slashes")
@@ -274,7 +280,7 @@ def _cheap_to_match(pattern: str) -> str:
     return pattern
 
 
-Pattern = Annotated[Word, AfterValidator(_cheap_to_match)]
+Pattern = Annotated[Word, AfterValidator(_matchable)]
 """A gitignore pattern."""
 Patterns = Annotated[tuple[Pattern, ...], Field(max_length=1_000), at_most(1_000), Listed]
 Words = Annotated[tuple[Word, ...], Field(max_length=1_000), at_most(1_000), Listed]

@@ -54,7 +54,7 @@ from orchestrator.core.state import InvalidTransition, RunState, TaskState, Task
 LOST_MAX = 3
 """Times in a row that an attempt is repeated because infrastructure failed."""
 
-NOT_REPEATED: frozenset[FailureReason] = frozenset({"conflict", "gate_red", "rejected"})
+NOT_REPEATED: frozenset[FailureReason] = frozenset({"conflict", "gate_red", "rejected", "refused"})
 """Failures that another attempt of the same task cannot mend: its inputs are what is wrong."""
 
 

@@ -13,6 +13,7 @@ and tasks. As a file (`orchestrator.planfile.write`) it gives the same tasks.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from orchestrator.core import checks, graph
@@ -28,6 +29,8 @@ PROPOSED_MAX = 50
 """Most tasks of a planner's plan."""
 BYTES_MAX = 256 * 1024
 """Largest plan, as JSON: as a file it stays within what a plan file may have."""
+
+_UNROOTED = re.compile(r"^!|[*?\[\\]")
 
 
 def apply_plan(view: GraphView, proposal: ProposalDraft, by: TaskId) -> PlanRevised | list[Problem]:
@@ -103,7 +106,8 @@ def _clashing_gates(settings: PlanSettings, proposal: ProposalDraft) -> Iterator
     own = {gate.name: gate.run for gate in settings.gates}
     for gate in resolve_gates(proposal.gates):
         if own.get(gate.name, gate.run) != gate.run:
-            yield Problem(("gates",), f"the user has another gate with the name `{gate.name}`")
+            message = f"the user has another gate with the name `{gate.name}`"
+            yield Problem(("gates",), message, "give yours another name")
 
 
 def _planners(tasks: Iterable[Task], roles: Mapping[str, Role]) -> Iterator[Problem]:
@@ -120,7 +124,7 @@ def _overlaps(plan: Plan, roles: Mapping[str, Role]) -> Iterator[Problem]:
     """Writers that may meet in a file.
 
     For a plan file that is a warning, and any pattern without a slash meets everything. Here it
-    refuses, so `README.md` is taken as it was meant: the one at the root.
+    refuses, so `README.md` is taken as it was meant: the one at the root. `test_*.py` is not.
     """
     tasks = {task.id: task for task in plan.tasks}
     dag = graph.build(plan.tasks)
@@ -136,9 +140,10 @@ def _overlaps(plan: Plan, roles: Mapping[str, Role]) -> Iterator[Problem]:
 
 
 def _at_root(patterns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The same with plain names at the root; what has a wildcard may lie in any folder."""
     if patterns is None:
         return None
-    return tuple(item if item.startswith("!") else f"/{item.lstrip('/')}" for item in patterns)
+    return tuple(item if _UNROOTED.search(item) else f"/{item.lstrip('/')}" for item in patterns)
 
 
 def _unchecked(plan: Plan, roles: Mapping[str, Role]) -> Iterator[Problem]:

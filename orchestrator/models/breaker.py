@@ -92,7 +92,7 @@ class Breaker:
             if trouble.kind == "busy":
                 self._was_busy(trouble, probing)
             else:
-                self._was_answered(probing)
+                self._was_answered(probing, of_use=trouble.kind != "blocked")
             raise
         except BaseException:
             self._leave(probing)
@@ -143,11 +143,13 @@ class Breaker:
         if self._pause is not None:
             raise Paused(*self._pause)
 
-    def _was_answered(self, probing: bool) -> None:
+    def _was_answered(self, probing: bool, *, of_use: bool = True) -> None:
+        """`of_use`: whether agents go on; after a hard limit another line says that they pause."""
         if probing:
             self._open_until, self._holds = None, 0
             self._leave(True)
-            self._tell("the model's server answers again")
+            if of_use:
+                self._tell("the model's server answers again")
         if not self.is_open:  # an answer to an older question does not close it
             self._busy = 0
 
@@ -166,7 +168,7 @@ class Breaker:
             self._hold.equal(self._holds, self._jitter()), asked_for(trouble.retry_after_s)
         )
         self._open_until = self._clock.now() + seconds
-        self._tell(f"the model's server is busy ({trouble}); all agents wait {seconds:.0f} s")
+        self._tell(f"the model's server cannot answer ({trouble}); all agents wait {seconds:.0f} s")
 
     def _leave(self, probing: bool) -> None:
         """Make room for the next one that probes."""

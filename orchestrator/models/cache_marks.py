@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-MARKS_MAX = 4
 STRIDE = 15
 """Blocks between the two marks of a long message, well within the look-back of about 20."""
 MARKED_MESSAGES = 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -69,6 +70,9 @@ _CLOUDS = ("botocore.", "google.auth.")
 """Modules whose exceptions, like the SDK's RuntimeErrors, tell of the cloud's credentials."""
 _UNREACHABLE = frozenset(["TransportError", "ConnectionError", "HTTPClientError"])
 """Kinds among them that say that nobody could be asked for credentials."""
+
+_CUT_TLS = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+"""Faults of a connection that was cut while TLS was spoken; waiting may mend them."""
 
 _ADVICE: Mapping[int, str] = {
     401: "check the key: ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN",
@@ -189,18 +193,26 @@ def _of_connection(error: APIConnectionError, place: Place) -> Trouble:
     why = place.clean(str(causes[-1]) or type(causes[-1]).__name__)
     text = f"{place.host}: cannot be reached: {why}"
     if any("CERTIFICATE_VERIFY_FAILED" in str(cause) for cause in causes):
-        return Trouble("blocked", text)
+        mend = "SSL_CERT_FILE names a file of those that are"
+        return Trouble("blocked", f"{place.host}: its certificate is not trusted: {why} ({mend})")
+    if any(isinstance(cause, ssl.SSLError) for cause in causes) and not any(
+        isinstance(cause, _CUT_TLS) for cause in causes
+    ):
+        mend = "check --base-url: is it http://, or another port?"
+        return Trouble("blocked", f"{place.host}: no TLS can be spoken there: {why} ({mend})")
     if any(isinstance(cause, UnicodeError) for cause in causes):
         return Trouble("invalid", f"the request cannot be sent: {why}")
-    return Trouble("busy", text)
+    return Trouble("busy", text, unreachable=True)
 
 
 def _causes(error: BaseException | None) -> Iterable[BaseException]:
+    """`error` and what it came from: its cause, else the exception that it was made of."""
     for _ in range(8):
         if error is None:
             return
         yield error
-        error = error.__cause__
+        made_of = next((item for item in error.args if isinstance(item, BaseException)), None)
+        error = error.__cause__ or made_of
 
 
 def retry_after_s(headers: Mapping[str, str], wall: float) -> float | None:

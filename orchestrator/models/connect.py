@@ -13,9 +13,9 @@ import anyio
 
 from orchestrator.core.plan import ModelPrice
 from orchestrator.models.breaker import Breaker
-from orchestrator.models.clients import make_client, secrets_of
+from orchestrator.models.clients import make_client
 from orchestrator.models.clock import Clock
-from orchestrator.models.messages_api import MessagesAPI
+from orchestrator.models.messages_api import CLOSE_S, MessagesAPI
 from orchestrator.models.patient import PatientModel
 from orchestrator.models.servers import Server
 from orchestrator.ports import Model
@@ -36,15 +36,9 @@ async def open_model(
     waits for the server. Raises `UsageError` where credentials are missing.
     """
     client = await anyio.to_thread.run_sync(make_client, server, environ)
-    api = MessagesAPI(
-        client,
-        clock=clock,
-        prices=prices,
-        idle_s=server.idle_s,
-        secrets=secrets_of(client),
-    )
+    api = MessagesAPI(client, clock=clock, prices=prices, idle_s=server.idle_s)
     try:
         yield PatientModel(api.once, breaker=Breaker(clock, tell=tell), clock=clock)
     finally:
-        with anyio.CancelScope(shield=True):
-            await client.close()
+        with anyio.move_on_after(CLOSE_S, shield=True):
+            await api.close()

@@ -4,7 +4,7 @@
     recorded `1 failed`, now `2 failed`
 
 One line, safe for a terminal. Pure; what counts as a difference is said in
-`orchestrator.models.exchanges`.
+`orchestrator.models.contents`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from orchestrator.core.wording import shown
 from orchestrator.messages import Block, Message, Request, TextBlock, ToolResult, ToolSpec
-from orchestrator.models.exchanges import comparable, in_any_order, turn_of
+from orchestrator.models.contents import comparable, in_any_order, turn_of
 from orchestrator.models.noise import without_noise
 
 T = TypeVar("T")

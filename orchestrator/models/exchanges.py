@@ -1,4 +1,4 @@
-"""What is recorded of a run's conversations: the file, and when two requests are the same.
+"""What is recorded of a run's conversations: the file and what stands in it.
 
 The file is JSON lines, only ever appended to:
 
@@ -10,35 +10,34 @@ A conversation's messages are written once: an exchange holds those that are new
 it comes `after`. An exchange that ended without an answer holds the error instead. A line that was
 cut off by a crash is the last one and is not read; any other damage makes the whole file unusable.
 
-Two requests are the same when model, tools, system and messages are, whoever asks. What tools and
-commands said is compared without what changes from run to run (`orchestrator.models.noise`), and
-lists of files by age in any order: which file of a checkout was written first is chance. No digest
-of a request is stored, so these rules may get better without making recordings useless.
+No digest of a request is stored, so the rules for when two of them are the same
+(`orchestrator.models.contents`) may get better without making recordings useless.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError, model_validator
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from orchestrator.core.base import Record
 from orchestrator.core.usage import Usage
 from orchestrator.core.wording import shown
 from orchestrator.errors import UsageError
-from orchestrator.messages import Block, Message, Reply, Request, TextBlock, ToolResult, ToolSpec
-from orchestrator.models.noise import without_noise
+from orchestrator.messages import Message, Reply, Request, ToolSpec
+from orchestrator.models.contents import Conversation, prefix_digest
 
 VERSION = 1
-BY_AGE = frozenset({"Glob"})
-"""Tools whose results list files by age."""
+NOTHING = "is empty, so there is nothing to replay; record a run first"
 LINE_BYTES_MAX = 64 * 1024 * 1024
-FILE_BYTES_MAX = 1024 * 1024 * 1024
+FILE_BYTES_MAX = 256 * 1024 * 1024
+"""Largest file that is read; what is in it takes several times that in memory."""
 
 
 class Head(Record):
@@ -95,101 +94,58 @@ Line = Head | Prefix | Exchange
 _LINE: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="type")])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Recorded:
-    """One exchange, put together again."""
+    """One exchange, and the one that it goes on from.
+
+    Requests are put together only where they are wanted: those of a long conversation, all in full,
+    would take room by the square of its length.
+    """
 
     exchange: Exchange
-    request: Request
+    prefix: Prefix
+    earlier: Recorded | None = field(repr=False)
 
     @property
-    def conversation(self) -> tuple[str, int]:
+    def added(self) -> tuple[Message, ...]:
+        """The messages that its request has beyond those of the earlier one."""
+        before = self.earlier.exchange.reply if self.earlier is not None else None
+        if before is None or not self.exchange.replied:
+            return self.exchange.messages
+        return (before.message, *self.exchange.messages)
+
+    @property
+    def request(self) -> Request:
+        """The whole request."""
+        parts, item = [self.added], self.earlier
+        while item is not None:
+            parts.append(item.added)
+            item = item.earlier
+        return Request(
+            task=self.exchange.task,
+            attempt=self.exchange.attempt,
+            model=self.exchange.model,
+            max_tokens=1,
+            tools=self.prefix.tools,
+            system=self.prefix.system,
+            messages=tuple(chain.from_iterable(reversed(parts))),
+        )
+
+    @property
+    def conversation(self) -> Conversation:
         """Task and attempt."""
         return self.exchange.task, self.exchange.attempt
 
 
 def prefix_of(request: Request) -> Prefix:
     """The request's prefix with its digest."""
-    tools: list[JsonValue] = [tool.model_dump(mode="json") for tool in request.tools]
-    digest = _digest([tools, list(request.system)])
+    digest = prefix_digest(request.tools, request.system)
     return Prefix(digest=digest, tools=request.tools, system=request.system)
 
 
 def line_of(record: Line) -> bytes:
     """A record as a line of the file, in ASCII: a model may answer with halves of characters."""
     return json.dumps(record.model_dump(mode="json", exclude_none=True)).encode() + b"\n"
-
-
-def turn_of(request: Request) -> int:
-    """Which turn of its conversation a request asks for, from 1."""
-    return 1 + sum(message.role == "assistant" for message in request.messages)
-
-
-def in_any_order(message: Message, before: Message | None) -> Message:
-    """`message` with the lines of lists by age sorted; `before` asked for what it gives."""
-    names = {call.id: call.name for call in before.calls} if before is not None else {}
-    blocks: list[Block] = []
-    for block in message.blocks:
-        if isinstance(block, ToolResult) and names.get(block.tool_use_id) in BY_AGE:
-            lines = sorted(block.content.split("\n"))
-            block = block.model_copy(update={"content": "\n".join(lines)})
-        blocks.append(block)
-    return Message(role=message.role, blocks=tuple(blocks))
-
-
-def comparable(block: Block, role: str) -> JsonValue:
-    """A block as it counts in comparisons: without noise where it is not the model's own."""
-    value: dict[str, JsonValue] = block.model_dump(mode="json")
-    if role == "user" and isinstance(block, TextBlock):
-        value["text"] = without_noise(block.text)
-    elif isinstance(block, ToolResult):
-        value["content"] = without_noise(block.content)
-    return value
-
-
-@dataclass(slots=True)
-class Keys:
-    """Digests of requests by content. Remembers each conversation, to read nothing twice."""
-
-    _latest: dict[tuple[str, int], tuple[Request, tuple[str, ...]]] = field(default_factory=dict)
-
-    def of(self, request: Request) -> tuple[str, ...]:
-        """One digest for the prefix and one for each beginning of the messages.
-
-        The last one is the key of the whole request; `max_tokens`, task and attempt are no part.
-        """
-        conversation = request.task, request.attempt
-        known, chain = self._latest.get(conversation, (None, ()))
-        if known is None or _prefix(known) != _prefix(request):
-            chain = (_digest([request.model, prefix_of(request).digest]),)
-        else:
-            chain = chain[: 1 + _common(known.messages, request.messages)]
-        digests = list(chain)
-        for place in range(len(digests) - 1, len(request.messages)):
-            before = request.messages[place - 1] if place else None
-            message = in_any_order(request.messages[place], before)
-            blocks = [comparable(block, message.role) for block in message.blocks]
-            digests.append(_digest([digests[-1], message.role, blocks]))
-        self._latest[conversation] = request, tuple(digests)
-        return tuple(digests)
-
-
-def _prefix(request: Request) -> tuple[str, tuple[ToolSpec, ...], tuple[str, ...]]:
-    return request.model, request.tools, request.system
-
-
-def _common(one: Sequence[Message], other: Sequence[Message]) -> int:
-    """How many messages are the same from the start."""
-    count = 0
-    for mine, yours in zip(one, other, strict=False):
-        if mine != yours:
-            break
-        count += 1
-    return count
-
-
-def _digest(content: JsonValue) -> str:
-    return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_recording(path: Path) -> tuple[Recorded, ...]:
@@ -201,15 +157,30 @@ def read_recording(path: Path) -> tuple[Recorded, ...]:
         except ValueError as error:
             raise UsageError(f"{path}:{number}: {error}") from None
     if not reader.begun:
-        raise UsageError(f"{path}: is empty, so there is nothing to replay; record a run first")
+        raise UsageError(f"{path}: {NOTHING}")
     return tuple(reader.recorded.values())
+
+
+def check_recording(path: Path) -> None:
+    """Raise `UsageError` where a file is no recording, as far as its first line says."""
+    line = next(_lines(path), None)
+    if line is None:
+        raise UsageError(f"{path}: {NOTHING}")
+    try:
+        _Reader().take(_parsed(line), 1)
+    except ValueError as error:
+        raise UsageError(f"{path}:1: {error}") from None
 
 
 def _lines(path: Path) -> Iterator[bytes]:
     """The whole lines of a file."""
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise UsageError(f"{path}: is larger than {FILE_BYTES_MAX:,} bytes, so no recording")
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise UsageError(f"{path}: is no regular file; name a file that --record made")
+        if status.st_size > FILE_BYTES_MAX:
+            most = FILE_BYTES_MAX // 1024**2
+            raise UsageError(f"{path}: is larger than {most} MiB, more than can be replayed")
         with path.open("rb") as file:
             while line := file.readline(LINE_BYTES_MAX):
                 if line.endswith(b"\n"):
@@ -245,6 +216,7 @@ class _Reader:
     recorded: dict[int, Recorded] = field(default_factory=dict)
     begun: bool = False
     _prefixes: dict[str, Prefix] = field(default_factory=dict)
+    """By the digest that the file gives them; their own is made anew."""
 
     def take(self, line: Line, number: int) -> None:
         """Take the next line. Raises `ValueError`."""
@@ -255,7 +227,8 @@ class _Reader:
                 raise ValueError(f"has version {line.version}, this program reads {VERSION}")
             self.begun = True
         elif isinstance(line, Prefix):
-            self._prefixes[line.digest] = line
+            digest = prefix_digest(line.tools, line.system)
+            self._prefixes[line.digest] = line.model_copy(update={"digest": digest})
         else:
             self._exchange(line)
 
@@ -265,26 +238,17 @@ class _Reader:
             raise ValueError("the prefix of this exchange is missing")
         if line.number != len(self.recorded) + 1:
             raise ValueError(f"exchange {line.number} is out of order")
-        request = Request(
-            task=line.task,
-            attempt=line.attempt,
-            model=line.model,
-            max_tokens=1,
-            tools=prefix.tools,
-            system=prefix.system,
-            messages=(*self._earlier(line), *line.messages),
-        )
-        self.recorded[line.number] = Recorded(line, request)
+        self.recorded[line.number] = Recorded(line, prefix, self._earlier(line))
 
-    def _earlier(self, line: Exchange) -> tuple[Message, ...]:
-        """The messages that the exchange goes on from."""
+    def _earlier(self, line: Exchange) -> Recorded | None:
+        """What the exchange goes on from."""
         if line.after is None:
-            return ()
+            return None
         earlier = self.recorded.get(line.after)
         if earlier is None:
             raise ValueError("goes on from an exchange that is missing")
-        if not line.replied:
-            return earlier.request.messages
-        if earlier.exchange.reply is None:
+        if earlier.conversation != (line.task, line.attempt):
+            raise ValueError("goes on from an exchange of another attempt")
+        if line.replied and earlier.exchange.reply is None:
             raise ValueError("goes on from an exchange without a reply")
-        return (*earlier.request.messages, earlier.exchange.reply.message)
+        return earlier

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import get_args
 
 import anyio
-from anthropic import AsyncStream
+from anthropic import AsyncAnthropicBedrock, AsyncStream
 from pydantic import JsonValue
 
 from orchestrator.core.plan import ModelPrice
@@ -29,13 +29,15 @@ from orchestrator.models.clock import Clock
 from orchestrator.models.prices import price
 from orchestrator.models.servers import IDLE_S
 from orchestrator.models.stream import BrokenStreamError, ReplyStream
-from orchestrator.models.watch import STREAM_BYTES_MAX, WatchedBody, within
+from orchestrator.models.watch import STREAM_BYTES_MAX, WatchedBody, WholeEvents, within
 from orchestrator.models.wire import FEATURES, Feature, block_of, body_of, thoughts_of
+from orchestrator.ports import NO_USAGE, Spend
 
 DRAIN_S = 1.0
 """How long the end of a body is waited for after the reply is whole, to keep the connection."""
 CLOSE_S = 5.0
-COUNT_MAX = 1_000_000_000
+REPLY_S_MAX = 3_600.0
+"""How long one reply may take, however alive its server is: 128,000 tokens at 36 a second."""
 
 _STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 _NAMED: Mapping[Feature, re.Pattern[str]] = {
@@ -51,8 +53,7 @@ class MessagesAPI:
     """Asks one server. Many conversations may ask at the same time.
 
     `prices`: what the plan says models cost. `idle_s`: seconds without a byte after which the
-    server counts as silent. `features`: what requests may use beyond the plain API. `secrets`: what
-    may stand in no text, beside the client's own keys.
+    server counts as silent. `features`: what requests may use beyond the plain API.
     """
 
     def __init__(
@@ -63,21 +64,23 @@ class MessagesAPI:
         prices: Mapping[str, ModelPrice] = {},
         idle_s: float = IDLE_S,
         features: Collection[Feature] = FEATURES,
-        secrets: Collection[str] = (),
     ) -> None:
         self._client = client
         self._clock = clock
         self._prices = dict(prices)
         self._idle_s = idle_s
         self._features = frozenset(features)
-        self._place = Place(client.base_url.netloc.decode(), (*secrets_of(client), *secrets))
+        self._place = Place(client.base_url.netloc.decode(), secrets_of(client))
         self._lacking: set[tuple[str, Feature]] = set()
         """Models, with a feature that their server refused."""
         self._refused: set[str] = set()
         """Digests of thoughts that were refused."""
 
-    async def once(self, request: Request) -> Reply:
-        """Ask for the answer to `request`. Raises `Trouble`, never anything of the SDK's."""
+    async def once(self, request: Request, spend: Spend | None = None) -> Reply:
+        """Ask for the answer to `request`. Raises `Trouble`, never anything of the SDK's.
+
+        `spend` is told what a stream that is left in the middle has cost.
+        """
         while True:
             features = self._features_of(request.model)
             answer = ReplyStream()
@@ -98,6 +101,12 @@ class MessagesAPI:
                 )
                 trouble.usage = self._usage(request, answer, calls=0)
                 raise trouble from None
+            except BaseException:  # cancelled: it is paid for all the same
+                usage = self._usage(request, answer, calls=0)
+                if spend is not None and usage != NO_USAGE:
+                    with anyio.CancelScope(shield=True), suppress(Exception):
+                        await spend(usage)
+                raise
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -124,12 +133,16 @@ class MessagesAPI:
         try:
             if response.headers.get("content-encoding", "identity") != "identity":
                 raise BrokenStreamError("the answer is compressed, which was not asked for")
-            response.stream = WatchedBody(
+            watched = WatchedBody(
                 response.stream,
                 bytes_max=STREAM_BYTES_MAX,
-                timeout=self._clock.timeout,
+                clock=self._clock,
                 idle_s=self._idle_s,
+                seconds_max=REPLY_S_MAX,
             )
+            # Amazon's frames are binary, and each says how long it is.
+            is_binary = isinstance(self._client, AsyncAnthropicBedrock)
+            response.stream = watched if is_binary else WholeEvents(watched)
             async for event in stream:
                 answer.add(event)
                 if answer.complete:
@@ -175,20 +188,18 @@ class MessagesAPI:
 
     def _usage(self, request: Request, answer: ReplyStream, *, calls: int) -> Usage:
         """What the counters say, each in its price's bucket. Missing ones are nothing."""
-        counters = answer.counters
-        said = counters.get("cache_creation")
-        parts = said if isinstance(said, dict) else {}
-        one_hour = _count(parts, "ephemeral_1h_input_tokens")
+        tokens = answer.counters.get
+        one_hour = tokens("ephemeral_1h_input_tokens", 0)
         five_minutes = max(
-            _count(parts, "ephemeral_5m_input_tokens"),
-            _count(counters, "cache_creation_input_tokens") - one_hour,
+            tokens("ephemeral_5m_input_tokens", 0),
+            tokens("cache_creation_input_tokens", 0) - one_hour,
         )
         usage = Usage(
-            input_tokens=_count(counters, "input_tokens"),
+            input_tokens=tokens("input_tokens", 0),
             cache_write_5m_tokens=five_minutes,
             cache_write_1h_tokens=one_hour,
-            cache_read_tokens=_count(counters, "cache_read_input_tokens"),
-            output_tokens=_count(counters, "output_tokens"),
+            cache_read_tokens=tokens("cache_read_input_tokens", 0),
+            output_tokens=tokens("output_tokens", 0),
             calls=calls,
         )
         for model in (request.model, answer.model):
@@ -196,10 +207,3 @@ class MessagesAPI:
             if usd is not None:
                 return usage.model_copy(update={"usd": usd})
         return usage
-
-
-def _count(counters: Mapping[str, JsonValue], name: str) -> int:
-    value = counters.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        return 0
-    return min(max(value, 0), COUNT_MAX)

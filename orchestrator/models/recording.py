@@ -21,6 +21,7 @@ import anyio.to_thread
 
 from orchestrator.errors import DiskFullError, InfrastructureError, UsageError, is_disk_full
 from orchestrator.messages import Reply, Request
+from orchestrator.models.contents import Latest
 from orchestrator.models.exchanges import (
     Exchange,
     Failure,
@@ -29,7 +30,7 @@ from orchestrator.models.exchanges import (
     prefix_of,
     read_recording,
 )
-from orchestrator.ports import Model, ModelError
+from orchestrator.ports import Model, ModelError, Spend
 
 T = TypeVar("T")
 
@@ -44,7 +45,8 @@ class RecordingModel:
         self._descriptor = descriptor
         self._exchanges = exchanges
         self._prefixes: set[str] = set()
-        self._latest: dict[tuple[str, int], tuple[Request, Exchange]] = {}
+        self._latest: Latest[tuple[Request, Exchange]] = Latest()
+        """What the next exchange of a conversation goes on from; it is whole where that is gone."""
         self._writing = anyio.Lock()
 
     @classmethod
@@ -61,13 +63,13 @@ class RecordingModel:
         """Close the file; nothing can be recorded any more."""
         await anyio.to_thread.run_sync(os.close, self._descriptor)
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         """Ask the other model and record what came of it. Raises what that one raises.
 
         Raises `DiskFullError` or `InfrastructureError` where the answer cannot be kept.
         """
         try:
-            reply = await self._inner.complete(request)
+            reply = await self._inner.complete(request, spend)
         except ModelError as error:
             if error.reason != "pause":
                 failure = Failure(reason=error.reason, message=str(error), usage=error.usage)
@@ -84,7 +86,7 @@ class RecordingModel:
             await _kept(self._path, lambda: self._append(b"".join([*lines, line_of(exchange)])))
             self._prefixes.add(prefix.digest)
             self._exchanges = exchange.number
-            self._latest[request.task, request.attempt] = request, exchange
+            self._latest.put((request.task, request.attempt), (request, exchange))
 
     def _exchange(
         self, request: Request, prefix: str, reply: Reply | None, error: Failure | None

@@ -13,19 +13,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 
-from orchestrator.messages import Reply, Request
+from orchestrator.messages import Message, Reply, Request
+from orchestrator.models.contents import (
+    Content,
+    Contents,
+    Conversation,
+    Key,
+    beginnings,
+    head_of,
+)
 from orchestrator.models.difference import difference
-from orchestrator.models.exchanges import Keys, Recorded, read_recording
-from orchestrator.ports import ModelError
-
-__all__ = ["ReplayModel", "read_recording"]
-
-Key = str
-Conversation = tuple[str, int]
-Place = tuple[tuple[Key, ...], Recorded]
-"""An exchange, with the digests of all its beginnings."""
+from orchestrator.models.exchanges import Recorded
+from orchestrator.ports import ModelError, Spend
 
 
 class ReplayModel:
@@ -34,24 +36,25 @@ class ReplayModel:
     def __init__(self, recorded: Sequence[Recorded], path: Path) -> None:
         """`path` is what messages call the recording."""
         self._path = path
-        self._keys = Keys()
+        self._contents = Contents()
         self._answers: defaultdict[Key, list[Recorded]] = defaultdict(list)
-        self._of: defaultdict[Conversation, list[Place]] = defaultdict(list)
+        self._of: defaultdict[Conversation, list[_Place]] = defaultdict(list)
         self.first_difference: str | None = None
         """The first request of the run that was not recorded, and where it differs."""
-        keys = Keys()
+        places: dict[int, _Place] = {}
         for item in recorded:
-            digests = keys.of(item.request)
-            self._answers[digests[-1]].append(item)
-            self._of[item.conversation].append((digests, item))
+            place = _Place(item, places.get(item.exchange.after or 0))
+            places[item.exchange.number] = place
+            self._answers[place.key].append(item)
+            self._of[item.conversation].append(place)
         self._drop_lost_tries(recorded)
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         """The recorded answer. Raises the recorded error, or `ModelError("script", ...)`."""
-        digests = self._keys.of(request)
-        answers = self._answers.get(digests[-1])
+        content = self._contents.of(request)
+        answers = self._answers.get(content.key)
         if answers is None:
-            why = f"{self._path}: {difference(self._nearest(request, digests), request)}"
+            why = f"{self._path}: {difference(self._nearest(request, content), request)}"
             if self.first_difference is None:
                 self.first_difference = why
             raise ModelError("script", f"the run differs from its recording: {why}")
@@ -78,15 +81,40 @@ class ReplayModel:
                 if item.conversation not in lost or item is last[item.conversation]
             ]
 
-    def _nearest(self, request: Request, digests: tuple[Key, ...]) -> Request | None:
+    def _nearest(self, request: Request, content: Content) -> Request | None:
         """The request of the same attempt that has the longest beginning in common."""
-        nearest, most = None, -1
-        for theirs, item in self._of.get((request.task, request.attempt), ()):
-            pairs = zip(theirs, digests, strict=False)
-            common = sum(mine == yours for mine, yours in pairs)
-            if common >= most:
-                nearest, most = item.request, common
-        return nearest
+        nearest, most = None, (False, 0)
+        common: dict[int, int] = {}
+        for place in self._of.get((request.task, request.attempt), ()):
+            earlier = place.item.exchange.after or 0
+            start = common.get(earlier, 0)
+            if start == place.start:  # all that came earlier is the same
+                pairs = zip(place.added, content.beginnings[start:], strict=False)
+                start += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            common[place.item.exchange.number] = start
+            found = place.key[0] == content.head, start
+            if found >= most:
+                nearest, most = place.item, found
+        return nearest.request if nearest is not None else None
+
+
+class _Place:
+    """Where an exchange stands among the beginnings of its conversation."""
+
+    def __init__(self, item: Recorded, earlier: _Place | None) -> None:
+        self.item = item
+        self.start: int = earlier.start + len(earlier.added) if earlier is not None else 0
+        """How many messages came earlier."""
+        messages = item.added
+        digest = earlier.key[1] if earlier is not None else ""
+        before = earlier.last if earlier is not None else None
+        self.added: tuple[str, ...] = tuple(beginnings(messages, digest, before))
+        """Digests up to each of the messages that it adds."""
+        self.last: Message | None = messages[-1] if messages else before
+        self.key: Key = (
+            head_of(item.exchange.model, item.prefix.digest),
+            self.added[-1] if self.added else digest,
+        )
 
 
 def _taken(answers: list[Recorded], asking: Conversation) -> Recorded:

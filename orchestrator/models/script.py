@@ -128,7 +128,12 @@ def load_script(path: Path, *, name: str = "") -> Script:
 
     `name` is what messages call it, where that is not its path.
     """
-    document = load_document(_read(path), name or str(path))
+    return read_script(_read(path), name or str(path))
+
+
+def read_script(text: bytes | str, name: str) -> Script:
+    """Check the text of a script file, which messages call `name`; see `load_script`."""
+    document = load_document(text, name)
     try:
         draft = _ScriptDraft.model_validate(document.data)
     except ValidationError as error:

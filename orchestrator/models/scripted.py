@@ -18,7 +18,7 @@ from orchestrator.core.usage import Usage
 from orchestrator.messages import Block, Message, Reply, Request, TextBlock, ToolResult, ToolUse
 from orchestrator.models.prices import price
 from orchestrator.models.script import Call, Script, Turn, load_script
-from orchestrator.ports import ModelError
+from orchestrator.ports import ModelError, Spend
 
 __all__ = ["Call", "Script", "ScriptedModel", "Turn", "load_script"]
 
@@ -34,7 +34,7 @@ class ScriptedModel:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         """The script's next turn. Raises `ModelError("script", ...)` where it does not fit."""
         index = sum(message.role == "assistant" for message in request.messages)
         turn = self._turn(request, index)

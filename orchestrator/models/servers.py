@@ -3,7 +3,7 @@
 Not the client (`orchestrator.models.clients` makes that, and takes seconds to import) and no place
 for secrets: a `Server` can be journaled and printed. Keys are read from the environment by `key_of`
 when a client is made. URLs that carry a user, a password or a query are refused, since they would
-end up in logs and session files.
+end up in logs and session files; so are those that would carry a key in clear over the internet.
 
     --base-url           server
     (none)               $ANTHROPIC_BASE_URL, else the provider's own
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -41,6 +42,8 @@ _EXTRAS: Mapping[ServerKind, tuple[str, str]] = {
 """What a kind of server needs: the module, and what it is installed as."""
 _KEYS: tuple[KeyName, ...] = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 """Where keys are looked for: the first one counts."""
+_NEAR = (".localhost", ".local", ".internal", ".home.arpa")
+"""Ends of names that mean nothing outside of a network of one's own."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9:.-]{0,99}", re.IGNORECASE)
 
 
@@ -63,7 +66,7 @@ class Server(Record):
     @property
     def is_local(self) -> bool:
         """Whether it runs on this machine."""
-        return self.url is not None and _is_loopback(urlsplit(self.url).hostname or "")
+        return self.url is not None and _is_loopback(_host(self.url))
 
     @property
     def idle_s(self) -> float:
@@ -102,9 +105,12 @@ def server_of(base_url: str | None, environ: Mapping[str, str]) -> Server:
     if url is None:
         url = _value(environ, "ANTHROPIC_BASE_URL") or DEFAULT_URL
     server = Server(kind="anthropic", url=_checked(url, name))
-    named = base_url is not None and not (server.host + ".").endswith("anthropic.com.")
-    if key_of(environ) is None and not (named or server.is_local):
+    key = key_of(environ)
+    named = base_url is not None and not f".{_host(url)}".endswith(".anthropic.com")
+    if key is None and not (named or server.is_local):
         raise UsageError("no key: set ANTHROPIC_API_KEY, or name a server with --base-url")
+    if key is not None:
+        _refuse_in_clear(url, name, key.name)
     return server
 
 
@@ -125,8 +131,11 @@ def _bedrock(place: str, environ: Mapping[str, str]) -> Server:
     region = place or _value(environ, "AWS_REGION") or _value(environ, "AWS_DEFAULT_REGION")
     if region is not None and not _NAME.fullmatch(region):
         raise UsageError("--base-url: say bedrock:REGION, for example bedrock:eu-central-1")
-    url = _value(environ, "ANTHROPIC_BEDROCK_BASE_URL")
-    checked = _checked(url, "ANTHROPIC_BEDROCK_BASE_URL") if url is not None else None
+    name, token = "ANTHROPIC_BEDROCK_BASE_URL", "AWS_BEARER_TOKEN_BEDROCK"
+    url = _value(environ, name)
+    checked = _checked(url, name) if url is not None else None
+    if url is not None and _value(environ, token) is not None:
+        _refuse_in_clear(url, name, token)
     return Server(kind="bedrock", url=checked, region=region)
 
 
@@ -150,7 +159,7 @@ def _check_extra(kind: ServerKind) -> None:
     module, library = _EXTRAS[kind]
     top, _, _ = module.partition(".")
     if find_spec(top) is None or find_spec(module) is None:
-        raise UsageError(f"{kind}: needs {library}; pip install 'orchestrate[{kind}]'")
+        raise UsageError(f"{kind}: needs {library}; pip install 'anthropic[{kind}]'")
 
 
 def _checked(url: str, name: str) -> str:
@@ -169,6 +178,16 @@ def _checked(url: str, name: str) -> str:
     return url.rstrip("/")
 
 
+def _refuse_in_clear(url: str, name: str, shown: str) -> None:
+    """Raise `UsageError` where `shown`, a key's name, would go over the internet in clear."""
+    parts = urlsplit(url)
+    host = _host(url)
+    if parts.scheme == "http" and not _is_near(host):
+        raise UsageError(
+            f"{name}: http:// would send {shown} to {host} in clear; say https://, or unset {shown}"
+        )
+
+
 def _split(url: str) -> SplitResult | None:
     if not url.isascii() or not url.isprintable() or " " in url:
         return None
@@ -181,13 +200,36 @@ def _split(url: str) -> SplitResult | None:
     return parts if usable else None
 
 
+def _host(url: str) -> str:
+    """The name of a checked URL's host, without its port."""
+    return (urlsplit(url).hostname or "").rstrip(".")
+
+
 def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
+    address = _address(host)
+    if address is None:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback
+
+
+def _is_near(host: str) -> bool:
+    """Whether a host is this machine or in a network of one's own, as far as its name says."""
+    address = _address(host)
+    if address is None:
+        return "." not in host or host.endswith(_NEAR)
+    return not address.is_global
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that `host` is, as short as it may be written; None for a name."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host)
     except ValueError:
-        return False
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except OSError:
+        return None
 
 
 def _value(environ: Mapping[str, str], name: str) -> str | None:

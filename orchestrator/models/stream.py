@@ -15,9 +15,14 @@ from typing import NoReturn
 
 from pydantic import JsonValue
 
-EVENT_CHARS_MAX = 64 * 1024 * 1024
-"""Most characters of all events together, once they are decompressed and decoded."""
+EVENT_BYTES_MAX = 16 * 1024 * 1024
+"""Most bytes of all events together, as text: 500 for each token of the longest reply asked for.
+A reply is held several times over while it is checked, written down and sent back."""
 BLOCKS_MAX = 4_096
+TOKENS_MAX = 1_000_000_000
+"""Largest counter that is believed."""
+NAME_CHARS_MAX = 200
+"""Longest name of a model that is kept."""
 
 CUT_REASONS = frozenset(["max_tokens", "model_context_window_exceeded", "refusal"])
 """Reasons to stop that may come in the middle of a call, whose arguments then are no JSON."""
@@ -58,22 +63,22 @@ class ReplyStream:
     model: str = ""
     """The model that answers, as it calls itself."""
     stop_reason: str | None = None
-    counters: Raw = field(default_factory=dict)
-    """The newest value of each counter of tokens."""
+    counters: dict[str, int] = field(default_factory=dict)
+    """The largest value of each counter of tokens, those within `cache_creation` included."""
     complete: bool = False
     """Whether the server has said that this is all."""
     started: bool = False
     """Whether a message has begun."""
-    _chars: int = 0
+    _bytes: int = 0
     _parts: dict[int, _Part] = field(default_factory=dict)
 
     def add(self, event: object) -> None:
         """Take in the next event. Raises `BrokenStreamError`, or `ErrorEvent` for one."""
         if not isinstance(event, dict) or not isinstance(event.get("type"), str):
             raise BrokenStreamError("an event is no object with a type")
-        self._chars += len(str(event))
-        if self._chars > EVENT_CHARS_MAX:
-            raise BrokenStreamError(f"the answer is longer than {EVENT_CHARS_MAX:,} characters")
+        self._bytes += len(str(event).encode(errors="surrogatepass"))
+        if self._bytes > EVENT_BYTES_MAX:
+            raise BrokenStreamError(f"the answer is longer than {EVENT_BYTES_MAX:,} bytes")
         kind = event["type"]
         if kind == "message_start":
             self._start(_object(event, "message"))
@@ -102,7 +107,7 @@ class ReplyStream:
             raise BrokenStreamError("a second message began in the same answer")
         self.started = True
         model = message.get("model")
-        self.model = model if isinstance(model, str) else ""
+        self.model = _name(model) if isinstance(model, str) else ""
         self._count(message.get("usage"))
 
     def _end(self, event: Raw) -> None:
@@ -113,9 +118,17 @@ class ReplyStream:
         self._count(event.get("usage"))
 
     def _count(self, usage: JsonValue) -> None:
-        """Later counters stand for the whole message: they replace earlier ones."""
-        if isinstance(usage, dict):
-            self.counters |= {key: value for key, value in usage.items() if value is not None}
+        """Counters stand for the whole message, so they only grow.
+
+        Gateways end a stream with zeros, or with nothing, where the start of it knew better.
+        """
+        if not isinstance(usage, dict):
+            return
+        parts = usage.get("cache_creation")
+        for key, value in (*usage.items(), *(parts.items() if isinstance(parts, dict) else ())):
+            tokens = _tokens(value)
+            if tokens is not None:
+                self.counters[key] = max(tokens, self.counters.get(key, 0))
 
     def _open(self, event: Raw) -> None:
         index = _index(event)
@@ -143,7 +156,7 @@ def _grow(part: _Part, delta: Raw) -> None:
     elif kind == "signature_delta":
         part.start["signature"] = _text(delta, "signature")
     elif kind == "citations_delta":
-        part.start["citations"] = [*_list(part.start.get("citations")), delta.get("citation")]
+        _extend(part.start, "citations", [delta.get("citation")])
     else:
         for key, value in delta.items():
             if key == "type":
@@ -151,7 +164,7 @@ def _grow(part: _Part, delta: Raw) -> None:
             if isinstance(value, str):
                 part.strings[key].append(value)
             elif isinstance(value, list):
-                part.start[key] = [*_list(part.start.get(key)), *value]
+                _extend(part.start, key, value)
             else:
                 part.start[key] = value
 
@@ -186,6 +199,20 @@ def _arguments(part: _Part, *, is_cut: bool) -> JsonValue:
         return {}
     name = part.start.get("name")
     raise BrokenStreamError(f"the arguments of a call of {name} are no JSON object")
+
+
+def _tokens(value: JsonValue) -> int | None:
+    """A number of tokens; None for what is none."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value <= TOKENS_MAX else None
+
+
+def _name(text: str) -> str:
+    """A model's name, short, without what can be neither printed nor stored."""
+    return "".join(char for char in text[:NAME_CHARS_MAX] if char.isprintable())
 
 
 def _no_number(name: str) -> NoReturn:
@@ -224,5 +251,9 @@ def _text(delta: Raw, key: str) -> str:
     return value
 
 
-def _list(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
+def _extend(block: Raw, key: str, items: list[JsonValue]) -> None:
+    """Lengthen a list in its place: a copy for each delta would take hours in a long reply."""
+    held = block.get(key)
+    if not isinstance(held, list):
+        block[key] = held = []
+    held.extend(items)

@@ -31,12 +31,14 @@ class Trouble(Exception):
         *,
         retry_after_s: float | None = None,
         usage: Usage = NO_USAGE,
+        unreachable: bool = False,
     ) -> None:
         """`retry_after_s`: how long the server asks to be left alone, from now.
 
-        `usage`: what the try has cost as far as it is known.
+        `usage`: what the try has cost as far as it is known. `unreachable`: nobody was there.
         """
         self.kind: TroubleKind = kind
         self.retry_after_s = retry_after_s
         self.usage = usage
+        self.unreachable = unreachable
         super().__init__(message)

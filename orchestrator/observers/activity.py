@@ -9,13 +9,12 @@ whoever draws.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
-from orchestrator.agent.transcript import Entry, Header
+from orchestrator.agent.transcript import LINE, Entry, Spent
 from orchestrator.core.base import TaskId
 from orchestrator.core.usage import Usage
 from orchestrator.messages import ToolUse
@@ -32,10 +31,6 @@ ARGUMENT_CHARS_MAX = 1_000
 TELLING = ("file_path", "command", "pattern", "path", "name", "summary", "why", "goal")
 """Arguments that say most about a call, the best first."""
 
-_LINE: TypeAdapter[Header | Entry] = TypeAdapter(
-    Annotated[Header | Entry, Field(discriminator="type")]
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Activity:
@@ -46,7 +41,7 @@ class Activity:
     thinking: bool = True
     """Whether the model has to answer: the call has returned."""
     usage: Usage = field(default_factory=Usage)
-    """Of its replies so far."""
+    """Of its replies and failed tries so far."""
 
 
 NOTHING = Activity()
@@ -76,11 +71,14 @@ class _Follower:
             self.rest = b""  # what follows of it is no line and is passed over
         for line in lines:
             try:
-                parsed = _LINE.validate_json(line)
+                parsed = LINE.validate_json(line)
             except ValidationError:
                 continue
             if isinstance(parsed, Entry):
                 self.activity = _after(self.activity, parsed)
+            elif isinstance(parsed, Spent):
+                usage = self.activity.usage + parsed.usage
+                self.activity = replace(self.activity, usage=usage)
             elif parsed.started not in (0, self.started):
                 # A lost try of the same number: its file is about to make room for this one's.
                 self.offset, self.rest = 0, b""

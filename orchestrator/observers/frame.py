@@ -19,6 +19,7 @@ from orchestrator.core.base import TaskId
 from orchestrator.core.usage import Usage
 from orchestrator.observers.activity import NOTHING, Activity
 from orchestrator.observers.board import NEEDS_YOU, Board, Row
+from orchestrator.observers.cost import cache_share
 from orchestrator.observers.summary import BAD, GOOD
 from orchestrator.observers.text import dollars, duration, plural
 
@@ -79,7 +80,9 @@ def frame(board: Board, activities: Activities, now: float, width: int, height: 
 
 def _heading(board: Board, activities: Activities, now: float, width: int) -> Text:
     """The run in one line: as many of its numbers as fit, the most telling first."""
-    usage = sum((doing.usage for doing in activities.values()), board.usage)
+    running = [row.task for row in board.rows if row.since is not None]  # others are in the board's
+    spent = (activities[task].usage for task in running if task in activities)
+    usage = sum(spent, board.usage)
     budget = board.budget
     idle = max(0.0, now - board.at) if board.status == "running" else 0.0
     minutes = f" of {duration(budget.minutes * 60)}" if budget.minutes is not None else ""
@@ -195,6 +198,5 @@ def _says(row: Row, doing: Activity) -> str:
 
 def _cache_share(usage: Usage) -> str:
     """How much of all prompts came from the cache; empty before there was one."""
-    written = usage.cache_write_5m_tokens + usage.cache_write_1h_tokens
-    prompts = usage.input_tokens + written + usage.cache_read_tokens
-    return f"cache {usage.cache_read_tokens / prompts:.0%}" if prompts else ""
+    share = cache_share(usage)
+    return f"cache {share:.0%}" if share is not None else ""

@@ -1,4 +1,4 @@
-"""A planner's plan as a file: to be read, edited and run.
+"""What a planner hands in, as text: a plan as a file to be edited and run, a patch to be read.
 
 The file gives the same tasks as the proposal itself does in a run
 (`orchestrator.core.proposals.apply_plan`): what the user set beside the proposal is written with
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 import yaml
 from pydantic import BaseModel, JsonValue
 
-from orchestrator.core.drafts import PlanDraft, ProposalDraft
+from orchestrator.core.drafts import PatchDraft, PlanDraft, ProposalDraft
 from orchestrator.core.plan import PlanSettings
 from orchestrator.core.proposals import settings_with
 from orchestrator.core.task_drafts import GATE_NAME_CHARS
@@ -23,6 +23,7 @@ from orchestrator.core.wording import shown
 
 FIRST_KEYS = ("id", "role", "needs", "writes", "prompt", "gates")
 """Keys of a task that come first, in this order."""
+PATCH_KEYS = ("why", "add", "amend", "rewire", "drop")
 BLOCK_CHARS_MIN = 60
 """Text of this length is a block although it is one line."""
 FLOW_CHARS_MAX = 80
@@ -41,18 +42,32 @@ def plan_text(proposal: ProposalDraft, settings: PlanSettings) -> str:
     """The plan file of `proposal` in a run with the user's `settings`: printable YAML."""
     whole = settings_with(settings, proposal)
     tasks: list[JsonValue] = [_task(_said(draft)) for draft in proposal.tasks]
-    body = yaml.dump(
-        {**_settings(_said(whole)), "tasks": tasks},
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=2**30,
-    )
-    parted = re.sub(r"^(?=tasks:|  - id: )", "\n", body, flags=re.MULTILINE)
-    parted = parted.replace("\ntasks:\n\n", "\ntasks:\n", 1)
-    # What cannot be printed stands in double quotes, where it can be written by its number.
-    safe = "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in parted)
-    return "".join(_head(whole.goal, proposal)) + safe
+    # Only below `tasks:` is it sure that no text stands as far to the left as the tasks.
+    parted = re.sub(r"^(?=  - id: )", "\n", _yaml({"tasks": tasks}), flags=re.MULTILINE)
+    body = _yaml(_settings(_said(whole))) + "\n" + parted.replace("tasks:\n\n", "tasks:\n", 1)
+    return "".join(_head(whole.goal, proposal)) + _printable(body)
+
+
+def patch_text(patch: PatchDraft) -> str:
+    """What a patch would change, all of it, in the words of a plan file: printable YAML."""
+    said = _said(patch)
+    tree: Tree = {key: said[key] for key in PATCH_KEYS if key in said}
+    for key in ("add", "amend"):
+        tasks = tree.get(key)
+        if isinstance(tasks, list):
+            tree[key] = [_task(task) for task in tasks if isinstance(task, dict)]
+    return _printable(_yaml(tree))
+
+
+def _printable(text: str) -> str:
+    """What cannot be printed stands in double quotes, where it can be written by its number."""
+    return "".join(c if c.isprintable() or c == "\n" else _escaped(c) for c in text)
+
+
+def _yaml(tree: Tree) -> str:
+    """The tree as a part of the file; nothing where it is empty."""
+    text = yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**30)
+    return text if tree else ""
 
 
 def _head(goal: str, proposal: ProposalDraft) -> Iterator[str]:

@@ -86,8 +86,13 @@ class _BoundTool(Generic[A]):
         return visible(await self._definition.carry_out(checked, workspace, self._session))
 
 
-def checked_arguments(model: type[A], args: Mapping[str, object]) -> A:
-    """`args` as `model`. Raises `ToolError` that names every argument that is wrong."""
+def checked_arguments(
+    model: type[A], args: Mapping[str, object], *, without: str | None = None
+) -> A:
+    """`args` as `model`. Raises `ToolError` that names every argument that is wrong.
+
+    `without`: a field that the caller does not know of.
+    """
     try:
         return model.model_validate(dict(args))
     except ValidationError as error:
@@ -98,7 +103,7 @@ def checked_arguments(model: type[A], args: Mapping[str, object]) -> A:
     ]
     if len(faults) > len(shown):
         shown.append(f"and {len(faults) - len(shown)} more")
-    names = ", ".join(schema_of(model)["properties"]) or "none"
+    names = ", ".join(schema_of(model, without=without)["properties"]) or "none"
     raise ToolError(f"wrong arguments: {'; '.join(shown)}. The arguments are: {names}.")
 
 

@@ -58,4 +58,4 @@ def submit_spec(kind: ProductKind) -> ToolSpec:
 
 def parse_product(kind: ProductKind, arguments: Mapping[str, object]) -> Product:
     """The product that a Submit call holds. Raises `ToolError` that names what is wrong."""
-    return checked_arguments(_PRODUCTS[kind], arguments)
+    return checked_arguments(_PRODUCTS[kind], arguments, without="kind")

@@ -82,7 +82,7 @@ class Checkout:
         """
         head = os.fsdecode(await self._read("symbolic-ref", "-q", "HEAD"))
         if head.removesuffix("\n") != f"refs/heads/{branch}":
-            raise RepositoryError(f"{self.top}: has changed to another branch just now")
+            raise RepositoryError(f"{self.top}: has changed to another branch just now; land again")
         git_dir = os.fsdecode(await self._read("rev-parse", "--absolute-git-dir"))
         for name, what in ONGOING.items():
             if await to_thread.run_sync(os.path.lexists, Path(git_dir.removesuffix("\n"), name)):

@@ -84,7 +84,8 @@ class Target:
             return True
         if now != self.commit:
             return False
-        raise RepositoryError(f"{self.place}: git did not move `{self.branch}`: {words or 'why?'}")
+        words = words or "it does not say why"
+        raise RepositoryError(f"{self.place}: git did not move `{self.branch}`: {words}")
 
     @property
     def place(self) -> Path:

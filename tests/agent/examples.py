@@ -12,7 +12,7 @@ from orchestrator.core.products import Product
 from orchestrator.core.roles import Limits, ProductKind, Role
 from orchestrator.core.usage import Usage
 from orchestrator.messages import Block, Message, Reply, Request, StopReason, TextBlock, ToolUse
-from orchestrator.ports import ModelError
+from orchestrator.ports import ModelError, Spend
 from orchestrator.spec import AttemptSpec
 
 BASE = "b" * 40
@@ -72,7 +72,7 @@ class ListModel:
         self._items = list(items)
         self.requests: list[Request] = []
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         item = self._items[len(self.requests)]
         self.requests.append(request)
         if isinstance(item, ModelError):
@@ -87,7 +87,7 @@ class EndlessModel:
         self._make = make
         self.requests: list[Request] = []
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         self.requests.append(request)
         return self._make(len(self.requests))
 

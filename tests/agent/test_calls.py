@@ -196,7 +196,7 @@ async def test_on_the_last_turn_only_submit_counts(tmp_path: Path) -> None:
     calls = [use("Work", "1"), use("Work", "2"), use("SubmitChange", summary="done")]
     calls += [use("Work", "3"), use("Work", "4")]
     answers = await ask(tmp_path, calls, MadeTool("Work", work), desk=desk, only_submit=True)
-    not_now = "not run: this was the last turn, only SubmitChange counts"
+    not_now = "not run: only SubmitChange counts in a last reply"
     too_late = "not run: your work was handed in and accepted"
     assert [answer.content for answer in answers] == [not_now] * 2 + ["accepted"] + [too_late] * 2
     assert len(desk.products) == 1

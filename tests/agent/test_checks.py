@@ -162,3 +162,9 @@ def test_halves_of_surrogate_pairs_are_replaced_and_pairs_joined() -> None:
     assert well_formed({"a\udc00": ["x\ud800y", 1, None, "\ud83d\ude00"]}) == {
         "a\ufffd": ["x\ufffdy", 1, None, "\U0001f600"]
     }
+
+
+def test_what_else_a_provider_put_into_a_call_goes_back_with_it() -> None:
+    call = ToolUse(id="a", name="Read", input={}, extra={"caller": {"type": "direct"}})
+    (stored,) = storable(assistant(call), taken=set()).calls
+    assert stored == call

@@ -10,6 +10,7 @@ import pytest
 from orchestrator.core.roles import Limits
 from orchestrator.core.usage import Usage
 from orchestrator.messages import Reply, Request, TextBlock
+from orchestrator.ports import Spend
 from tests.agent.examples import Desk, EndlessModel, ListModel, reply, say, use
 from tests.agent.rig import results, rig
 
@@ -64,7 +65,7 @@ async def test_L13_tokens_end_it_within_the_ceiling(tmp_path: Path) -> None:
         def __init__(self) -> None:
             self.requests: list[Request] = []
 
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
             self.requests.append(request)
             number = len(self.requests)
             call = use("Bash", f"b{number}", command=f"echo {number}")
@@ -84,7 +85,7 @@ async def test_minutes_end_a_model_that_never_answers(tmp_path: Path) -> None:
     class Silent:
         """Never answers."""
 
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
             await anyio.sleep_forever()
             raise AssertionError
 
@@ -181,3 +182,31 @@ async def test_a_chat_that_never_calls_ends_after_one_reminder(tmp_path: Path) -
     async with rig(tmp_path) as attempt:
         ended = await attempt.run(model, limits=Limits(turns=50))
     assert (ended.reason, len(model.requests)) == ("nothing_handed_in", 2)
+
+
+@pytest.mark.asyncio
+async def test_R04_tries_that_bring_no_answer_are_paid_for_and_end_at_the_ceiling(
+    tmp_path: Path,
+) -> None:
+    class Broken:
+        """Never brings an answer, and bills each try."""
+
+        def __init__(self) -> None:
+            self.tries = 0
+
+        async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
+            assert spend is not None
+            while True:
+                self.tries += 1
+                await spend(Usage(input_tokens=10_000))
+
+    model = Broken()
+    async with rig(tmp_path) as attempt:
+        ended = await attempt.run(model, limits=Limits(tokens=60_000))
+    assert (ended.reason, ended.ceiling) == ("limit", "tokens")
+    assert "after tries that brought no answer" in ended.evidence
+    # A small prompt and the longest reply, 16,384 tokens, have to fit each time: they do in the
+    # 20,000 that are left after four tries, and not in 10,000.
+    assert model.tries == 5
+    assert ended.usage.tokens == 10_000 * model.tries
+    assert attempt.written().usage == ended.usage.model_copy(update={"seconds": 0.0})

@@ -188,6 +188,18 @@ async def test_calls_of_a_reply_that_ended_otherwise_are_not_run(tmp_path: Path)
 
 
 @pytest.mark.asyncio
+async def test_a_hand_in_counts_although_the_reply_ends_with_it_and_nothing_else_is_run(
+    tmp_path: Path,
+) -> None:
+    model = ListModel([reply(use("Bash", command="touch made"), SUBMIT, stop="end_turn")])
+    async with rig(tmp_path) as attempt:
+        ended = await attempt.run(model)
+        assert not attempt.exists("made")
+    assert ended.accepted
+    assert len(model.requests) == 1
+
+
+@pytest.mark.asyncio
 async def test_A17_a_refusal_is_final(tmp_path: Path) -> None:
     model = ListModel([reply(stop="refusal")])
     async with rig(tmp_path) as attempt:
@@ -196,14 +208,22 @@ async def test_A17_a_refusal_is_final(tmp_path: Path) -> None:
 
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("stop", ["model_context_window_exceeded", "unknown"])
-async def test_other_ends_are_the_providers(tmp_path: Path, stop: StopReason) -> None:
+@pytest.mark.parametrize(
+    ("stop", "reason", "said"),
+    [
+        ("model_context_window_exceeded", "limit", "longer than the window"),
+        ("unknown", "provider", "unknown"),
+    ],
+)
+async def test_other_ends_run_nothing(
+    tmp_path: Path, stop: StopReason, reason: str, said: str
+) -> None:
     model = ListModel([reply(use("Bash", command="touch made"), stop=stop)])
     async with rig(tmp_path) as attempt:
         ended = await attempt.run(model)
         assert not attempt.exists("made")
-    assert ended.reason == "provider"
-    assert stop in ended.evidence
+    assert ended.reason == reason
+    assert said in ended.evidence
 
 
 @pytest.mark.asyncio

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.agent.rules import (
+    GLOBS_MAX,
     MORE_MAX,
     RULES_CHARS,
     RULES_FILES_MAX,
@@ -153,10 +154,15 @@ def test_cursor_globs_as_people_write_them() -> None:
         ("globs: ['*.ts', '*.tsx']",),
     ):
         assert cursor_rule(rule("x", *front)).globs == ("*.ts", "*.tsx"), front
+    braces = cursor_rule(rule("x", "globs: web/*.{ts,{mts,cts}},*.js,}a,{b,c"))
+    assert braces.globs == ("web/*.{ts,{mts,cts}}", "*.js", "}a", "{b,c")
     unclosed = cursor_rule("---\nglobs: *.ts\n")
     assert (unclosed.globs, unclosed.body) == ((), "---\nglobs: *.ts")
     hostile = cursor_rule(rule("x", "globs: " + "{a,b}" * 12))
     assert not hostile.meets(["a" * 12])
+    # Quadratic, this would take hours.
+    endless = cursor_rule(rule("x", "globs: " + "," * 2_000_000 + ",".join("abc" * GLOBS_MAX)))
+    assert len(endless.globs) == GLOBS_MAX
 
 
 def test_what_is_too_much_is_named_and_nobody_else_loses_room() -> None:

@@ -17,7 +17,7 @@ from orchestrator.core.roles import Limits, ProductKind, Role
 from orchestrator.gates.runner import GateRunner
 from orchestrator.messages import Reply, Request, ToolResult
 from orchestrator.models.scripted import ScriptedModel, load_script
-from orchestrator.ports import Model
+from orchestrator.ports import Model, Spend
 from orchestrator.spec import AttemptOutcome, AttemptSpec, Input
 from orchestrator.workspace.hub import Hub
 from orchestrator.workspace.repository import Repository
@@ -73,9 +73,9 @@ class Watched:
     inner: Model
     requests: list[Request] = field(default_factory=list)
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         self.requests.append(request)
-        return await self.inner.complete(request)
+        return await self.inner.complete(request, spend)
 
     def results(self) -> list[str]:
         """Texts of all tool results that the last request holds, in order."""

@@ -10,11 +10,11 @@ from pydantic import JsonValue
 
 from orchestrator.core.goals import goal_plan
 from orchestrator.core.graph import GraphView, TaskView
-from orchestrator.core.plan import PlanSettings
+from orchestrator.core.plan import PlanSettings, RunBudget
 from orchestrator.core.products import PlanProposal
 from orchestrator.core.usage import Usage
 from orchestrator.messages import Reply, Request
-from orchestrator.ports import ModelError
+from orchestrator.ports import ModelError, Spend
 from tests.attempt.rig import IMPLEMENTER, PLANNER, Rig, Watched, call, turn
 
 FIRST = PLANNER.model_copy(update={"product": "plan"})
@@ -106,7 +106,7 @@ async def test_R05_the_id_of_finished_work_cannot_be_had_for_a_new_task(tmp_path
 class Limited:
     """A model whose provider will not go on for now."""
 
-    async def complete(self, _request: Request) -> Reply:
+    async def complete(self, _request: Request, spend: Spend | None = None) -> Reply:
         raise ModelError(
             "pause", "rate limited", usage=Usage(input_tokens=7, usd=0.5), until=1_800_000_000.0
         )
@@ -119,3 +119,21 @@ async def test_a_pause_says_until_when_and_what_was_paid(tmp_path: Path) -> None
     outcome = await rig.run(rig.spec(FIRST, graph=EMPTY))
     assert (outcome.status, outcome.until) == ("paused", 1_800_000_000.0)
     assert (outcome.usage.tokens, outcome.usage.usd) == (7, 0.5)
+
+
+@pytest.mark.asyncio
+async def test_a_model_without_a_price_is_refused_where_there_is_a_budget(tmp_path: Path) -> None:
+    rig = await Rig.make(tmp_path)
+    budget = PlanSettings(budget=RunBudget(usd=1))
+    graph = EMPTY.model_copy(update={"settings": budget})
+    rig.script(
+        turn(submit(plan(task("a", model="nobody-knows")))),
+        turn(
+            submit(plan(task("a", model="claude-opus-5-5"))),
+            expect="no price is known for the model nobody-knows, and the run has a budget",
+        ),
+    )
+    outcome = await rig.run(rig.spec(FIRST, graph=graph))
+    assert outcome.status == "succeeded"
+    assert isinstance(outcome.product, PlanProposal)
+    assert outcome.product.tasks[0].model == "claude-opus-5-5"

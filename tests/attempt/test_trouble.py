@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from orchestrator.errors import DiskFullError
 from orchestrator.messages import Message, Reply, Request, ToolUse
-from orchestrator.ports import Model, ModelError
+from orchestrator.ports import Model, ModelError, Spend
 from orchestrator.spec import AttemptOutcome
 from tests.attempt.rig import EXPLORER, IMPLEMENTER, Rig, Watched, bash, call, gate, submit, turn
 from tests.support.repositories import commit_on
@@ -30,11 +30,11 @@ class Before:
     happens: Callable[[], None]
     asked: int = 0
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         self.asked += 1
         if self.asked == 2:
             self.happens()
-        return await self.inner.complete(request)
+        return await self.inner.complete(request, spend)
 
 
 async def with_trouble(rig: Rig, happens: Callable[[], None]) -> AttemptOutcome:
@@ -130,12 +130,12 @@ class Silent:
     waits: anyio.Event
     asked: int = 0
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         self.asked += 1
         if self.asked == 2:
             self.waits.set()
             await anyio.sleep_forever()
-        return await self.inner.complete(request)
+        return await self.inner.complete(request, spend)
 
 
 @pytest.mark.asyncio

@@ -134,6 +134,14 @@ def test_problems_are_told_together(tmp_path: Path, home: Path) -> None:
     assert result.out.splitlines()[-1].startswith("runs cannot work yet: 5 to mend, ")
 
 
+def test_what_cannot_be_looked_at_is_a_problem_like_others(repository: Path) -> None:
+    result = orchestrate("doctor", "--json", cwd=repository, home=Path("/", "x" * 300))
+    assert result.code == 3
+    found = findings(result)
+    assert states(found, "problem") == {"state folder", "runs", "processes"}
+    assert "File name too long" in found["runs"][0]["text"]
+
+
 def test_W27_a_repository_without_commits(tmp_path: Path, home: Path) -> None:
     repository = make_repository(tmp_path / "empty")
     result = orchestrate("doctor", "--json", cwd=repository, home=home)

@@ -174,3 +174,13 @@ def test_an_unknown_demo_is_answered_with_the_names(tmp_path: Path, home: Path) 
     result = orchestrate("demo", "nosuch", cwd=tmp_path, home=home)
     assert (result.code, result.out) == (2, "")
     assert "kitebase" in result.err
+
+
+def test_a_goal_that_is_given_as_a_plan_is_answered_with_the_option(
+    tmp_path: Path, home: Path
+) -> None:
+    result = orchestrate("run", "Add a filter", cwd=tmp_path, home=home)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == (
+        "'Add a filter': there is no such plan file; for a goal say --goal 'Add a filter'\n"
+    )

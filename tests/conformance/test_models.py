@@ -27,11 +27,12 @@ from orchestrator.messages import (
 )
 from orchestrator.models.clock import RealClock
 from orchestrator.models.connect import open_model
+from orchestrator.models.exchanges import read_recording
 from orchestrator.models.recording import RecordingModel
-from orchestrator.models.replay import ReplayModel, read_recording
+from orchestrator.models.replay import ReplayModel
 from orchestrator.models.scripted import ScriptedModel, load_script
 from orchestrator.models.servers import server_of
-from orchestrator.ports import Model, ModelError
+from orchestrator.ports import Model, ModelError, Spend
 from tests.support.api.asking import first_request, next_request
 from tests.support.api.conversation import script_policy, thoughtful
 from tests.support.api.server import ApiServer
@@ -58,7 +59,7 @@ THINKING = OpaqueBlock(
 class ThinkingModel:
     """A model without a file: it thinks, reads what it is told of, and hands in."""
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         """Answer by the number of replies there are."""
         said = sum(message.role == "assistant" for message in request.messages)
         if said > 1:

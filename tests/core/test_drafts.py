@@ -574,3 +574,14 @@ def test_any_json_is_a_list_of_tasks_or_a_validation_error(items: list[Any]) -> 
     except ValidationError:
         return
     assert PatchDraft.model_validate_json(patch.model_dump_json()) == patch
+
+
+@pytest.mark.parametrize("pattern", ["!", "\\", "a\\", "!b\\", "c\\\\\\"])
+def test_what_is_no_gitignore_pattern_is_refused(pattern: str) -> None:
+    with pytest.raises(ValidationError, match="is no gitignore pattern"):
+        TaskDraft.model_validate({"id": "a", "writes": [pattern]})
+
+
+@pytest.mark.parametrize("pattern", ["a\\\\", "\\!a", "!a", "a/", "\\ "])
+def test_escapes_within_a_pattern_are_fine(pattern: str) -> None:
+    assert TaskDraft.model_validate({"id": "a", "writes": [pattern]}).writes == (pattern,)

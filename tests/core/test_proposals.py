@@ -125,7 +125,7 @@ def test_a_gate_with_the_name_of_another_of_the_users_is_refused() -> None:
     settings = SETTINGS.model_copy(update={"gates": (GATE,)})
     other = {"name": GATE.name, "run": "true"}
     assert problems(proposal(task("a"), gates=[other]), view(settings)) == [
-        "gates: the user has another gate with the name `tests`"
+        "gates: the user has another gate with the name `tests` (give yours another name)"
     ]
 
 
@@ -194,6 +194,12 @@ def test_tasks_that_may_run_at_once_do_not_write_the_same_files(writes: object) 
     ]
     after = [two[0], {**two[1], "needs": ["a"]}]
     assert [item.id for item in applied(proposal(*after)).add] == ["a", "b", "integrate"]
+
+
+def test_a_name_with_a_wildcard_lies_in_any_folder() -> None:
+    two = [task("a", writes=["tests/test_search.py"]), task("b", writes=["test_*.py"])]
+    (found,) = problems(proposal(*two))
+    assert "`a` and `b` may run at once and write the same files" in found
 
 
 def test_files_at_the_root_do_not_meet_what_lies_in_folders() -> None:

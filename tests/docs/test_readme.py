@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from orchestrator.cli import main
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -97,3 +100,33 @@ def test_links_of_the_readme_lead_somewhere() -> None:
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     missing = [target for target in targets if not (README.parent / target).exists()]
     assert missing == []
+
+
+def section(title: str) -> str:
+    """A section of the README, without its title."""
+    text = README.read_text(encoding="utf-8")
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def lines_of(title: str) -> list[list[str]]:
+    """The program's command lines in a section: those of its shell blocks, and options in words."""
+    text = section(title)
+    shell = "\n".join(re.findall(r"^```sh\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    lines = [shlex.split(line, comments=True)[1:] for line in shell.splitlines() if line]
+    for words in re.findall(r"`((?:orchestrate |--)[^`]+)`", re.sub(r"```.*?```", "", text)):
+        line = shlex.split(" ".join(words.split()))
+        lines.append(line[1:] if line[0] == "orchestrate" else ["plan.yaml", *line])
+    return lines
+
+
+def test_commands_for_a_real_model_are_taken_as_they_stand() -> None:
+    """Each is read to its last option, and not carried out."""
+    lines = lines_of("With a real model")
+    assert ["land"] in lines
+    assert any("--replay" in line for line in lines)
+    for name, *words in lines:
+        if name not in main.COMMANDS:
+            name, words = "run", [name, *words]
+        command = main.load(main.COMMANDS[name][0])
+        with command.make_context(name, words) as ctx:
+            assert ctx.args == [], words

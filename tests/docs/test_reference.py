@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from orchestrator.agent import calls as agent_calls
 from orchestrator.agent import edit_check, prompt, repeats, rules
 from orchestrator.attempt.commits import trailers
-from orchestrator.cli import answers, session_file
+from orchestrator.cli import session_file
 from orchestrator.cli.errors import BROKEN_PIPE
 from orchestrator.cli.main import COMMANDS, NOT_YET, load
 from orchestrator.cli.show import REPORTS, REPORTS_NOT_YET
@@ -441,7 +441,7 @@ def test_names_in_the_state_folder() -> None:
     run = state.run("run")
     files = [state.hub, state.database, state.trees, run.lock]
     assert {path.name for path in files} < described
-    assert {session_file.SESSION_FILE, answers.SCRIPT_FILE} < described
+    assert session_file.SESSION_FILE in described
     for path in (run.transcript("<task>", 0), run.outputs / "<sha256>.txt", run.product("<task>")):
         name = path.relative_to(run.root).as_posix().replace(".0.", ".<attempt>.")
         assert name in described

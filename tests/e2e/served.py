@@ -39,11 +39,6 @@ class Served:
     clock: VirtualClock
 
     @property
-    def environment(self) -> dict[str, str]:
-        """The environment that it was started in."""
-        return environment(self.place)
-
-    @property
     def tree(self) -> str:
         """Tree of the run's branch."""
         return git(self.place.repository, "rev-parse", f"orchestrate/{self.place.id}^{{tree}}")

@@ -149,7 +149,7 @@ def test_paths_on_the_command_line_that_lead_nowhere(place: Place) -> None:
         ("resume", "nosuch"),
         ("resume",),
     )
-    named = ("nosuch.yaml", "nosuch.yaml", "nosuch", "--scripted", "kitebase", "nosuch", "no run")
+    named = ("nosuch.yaml", "nosuch.yaml", "nosuch", "API_KEY", "kitebase", "nosuch", "no run")
     for name, result in zip(named, results, strict=True):
         assert name in result.err
         assert len(result.err.splitlines()) <= 2

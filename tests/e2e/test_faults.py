@@ -139,3 +139,13 @@ def test_the_demo_ends_as_without_faults(wanted_demo: Served, tmp_path: Path, se
     served = demo_run(tmp_path, Faults.mixed(seed, 0.2))
     assert_as_without_faults(served, wanted_demo)
     assert struck(served)
+
+
+@pytest.mark.grid
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_demo_under_each_fault_alone(
+    wanted_demo: Served, tmp_path: Path, kind: FaultKind, seed: int
+) -> None:
+    served = demo_run(tmp_path, Faults(seed, {kind: 0.1}))
+    assert_as_without_faults(served, wanted_demo)

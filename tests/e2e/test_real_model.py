@@ -22,6 +22,7 @@ from tests.e2e.served import (
     assert_no_tool_ran_twice,
     assert_nothing_was_refused,
     demo_place,
+    environment,
     run_served,
     variables,
 )
@@ -150,9 +151,9 @@ def test_L03_L16_a_hard_limit_pauses_the_run_and_resume_goes_on(
     assert types(events)["AttemptFailed"] == 0
     assert types(events)["PlanRevised"] == 1
     assert len(served.server.log) <= 4, "nobody asks on"
-    with ApiServer(policy) as server, variables(served.environment):
-        options = ResumeOptions(repo=place.repository, base_url=server.url, sandbox="off")
-        assert session.resume(None, options, clock=VirtualClock()) == 0
+    with ApiServer(policy) as server, variables(environment(place)):
+        again = ResumeOptions(repo=place.repository, base_url=server.url, sandbox="off")
+        assert session.resume(None, again, clock=VirtualClock()) == 0
     assert types(place.events())["AttemptFailed"] == 0
     branch = f"orchestrate/{place.id}"
     assert git(place.repository, "show", f"{branch}:a.txt") == "a"

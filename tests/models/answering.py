@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from orchestrator.core.usage import Usage
 from orchestrator.messages import Message, Reply, Request, TextBlock
 from orchestrator.models.trouble import Trouble, TroubleKind
+from orchestrator.ports import Spend
 from tests.support.virtual_clock import VirtualClock
 
 PAID = Usage(input_tokens=100, output_tokens=10, usd=0.01, calls=1)
@@ -44,7 +45,7 @@ class Listed:
         self._items = list(items)
         self.asked_at: list[float] = []
 
-    async def once(self, request: Request) -> Reply:
+    async def once(self, request: Request, spend: Spend | None = None) -> Reply:
         item = self._items[len(self.asked_at)]
         self.asked_at.append(self._clock.now())
         if isinstance(item, Trouble):
@@ -77,7 +78,7 @@ class Down:
     def is_down(self) -> bool:
         return any(start <= self._clock.now() < end for start, end in self._spans)
 
-    async def once(self, request: Request) -> Reply:
+    async def once(self, request: Request, spend: Spend | None = None) -> Reply:
         self.asked_at.append(self._clock.now())
         began_down = self.is_down()
         self._at_once += began_down

@@ -13,7 +13,7 @@ from orchestrator.messages import (
     ToolSpec,
     ToolUse,
 )
-from orchestrator.ports import ModelError
+from orchestrator.ports import ModelError, Spend
 
 READ = ToolSpec(
     name="Read", description="Reads a file.", input_schema={"type": "object", "properties": {}}
@@ -70,7 +70,7 @@ class Numbered:
         self._tool = tool
         self._errors = errors or {}
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         self.calls += 1
         if self.calls in self._errors:
             raise self._errors[self.calls]

@@ -16,7 +16,7 @@ from orchestrator.messages import Reply
 from orchestrator.models.breaker import Breaker
 from orchestrator.models.patient import PatientModel
 from orchestrator.models.trouble import Trouble
-from orchestrator.ports import ModelError
+from orchestrator.ports import ModelError, Spend
 from tests.models.answering import Down, Listed, answer, request, trouble
 from tests.support.virtual_clock import WALL_AT_START, VirtualClock
 
@@ -58,7 +58,7 @@ async def test_L04_many_agents_do_not_hammer_a_server_that_is_down() -> None:
     # or half of that.
     assert server.asked_between(9, 11) <= 64
     assert server.asked_between(11, 190) <= 12
-    assert site.said[0].startswith("the model's server is busy (the server said busy); all")
+    assert site.said[0].startswith("the model's server cannot answer (the server said busy); all")
     assert site.said[-1] == "the model's server answers again"
 
 
@@ -106,6 +106,17 @@ async def test_a_probe_that_is_answered_somehow_closes_it(kind: str) -> None:
 
 
 @pytest.mark.asyncio
+async def test_a_probe_that_meets_a_hard_limit_does_not_say_that_all_is_well() -> None:
+    clock = VirtualClock()
+    server = Listed(clock, *[trouble()] * 5, trouble("blocked"))
+    site = Site(clock, server.once)
+    await site.agent(1)
+    assert [str(error) for error in site.errors] == ["the server said blocked"]
+    assert [line for line in site.said if "answers again" in line] == []
+    assert len(site.said) == 1
+
+
+@pytest.mark.asyncio
 async def test_it_stays_open_as_long_as_the_server_asks_for() -> None:
     clock = VirtualClock()
     server = Listed(clock, *[trouble(after=300.0)] * 5, answer())
@@ -146,7 +157,7 @@ async def test_L03_a_hard_limit_also_ends_the_wait_for_a_probe() -> None:
     probes, go_on = anyio.Event(), anyio.Event()
     calls = 0
 
-    async def once(asked: object) -> Reply:
+    async def once(asked: object, spend: Spend | None = None) -> Reply:
         nonlocal calls
         calls += 1
         if calls <= 5:
@@ -191,7 +202,7 @@ async def test_L03_answers_that_are_under_way_still_come_in() -> None:
     clock = VirtualClock()
     under_way, go_on = anyio.Event(), anyio.Event()
 
-    async def once(asked: object) -> Reply:
+    async def once(asked: object, spend: Spend | None = None) -> Reply:
         if under_way.is_set():
             raise trouble("blocked")
         under_way.set()
@@ -225,7 +236,7 @@ async def test_a_prober_that_is_cancelled_leaves_its_place_to_the_next(when: str
     probes, hang = anyio.Event(), when == "it probes"
     calls = 0
 
-    async def once(asked: object) -> Reply:
+    async def once(asked: object, spend: Spend | None = None) -> Reply:
         nonlocal calls
         calls += 1
         if calls <= 5:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 from collections.abc import Callable
 
 import anyio
@@ -196,6 +197,30 @@ async def test_usage_by_price_bucket() -> None:
 async def test_counters_that_a_server_lacks_or_makes_up_are_nothing(first: Raw, last: Raw) -> None:
     usage = (await ask(stream(start(first), *text("a"), *end(usage=last)))).usage
     assert usage == Usage(calls=1)
+
+
+async def test_zeros_at_the_end_take_nothing_away() -> None:
+    first: Raw = {"input_tokens": 900, "cache_read_input_tokens": 40, "output_tokens": 1}
+    last: Raw = {"input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 12.0}
+    usage = (await ask(stream(start(first), *text("a"), *end(usage=last)))).usage
+    assert usage == Usage(input_tokens=900, cache_read_tokens=40, output_tokens=12, calls=1)
+
+
+@pytest.mark.parametrize("separator", [b"\n", b"\r\n"])
+async def test_events_without_a_name_are_told_by_their_type(separator: bytes) -> None:
+    body = b"".join(
+        b"data: " + json.dumps(event).encode() + separator * 2
+        for event in ({"type": "ping"}, *reply_events(text("hello")))
+    )
+    done = b"data: [DONE]" + separator * 2
+    reply = await ask(http(200, body + done, content_type="text/event-stream"))
+    assert (reply.message.text, reply.usage.output_tokens) == ("hello", 7)
+
+
+async def test_an_error_without_a_name_is_told_by_its_type() -> None:
+    failed = {"type": "error", "error": {"type": "overloaded_error", "message": "no"}}
+    body = f"data: {json.dumps(failed)}\n\n".encode()
+    assert (await trouble(http(200, body, content_type="text/event-stream"))).kind == "busy"
 
 
 async def test_writes_without_their_parts_are_five_minute_writes() -> None:

@@ -18,7 +18,7 @@ from orchestrator.models.breaker import Breaker
 from orchestrator.models.patient import PatientModel
 from orchestrator.models.trouble import Trouble, TroubleKind
 from orchestrator.ports import ModelError
-from tests.models.answering import HALF_PAID, PAID, Down, Listed, answer, request, trouble
+from tests.models.answering import HALF_PAID, Down, Listed, answer, request, trouble
 from tests.support.virtual_clock import WALL_AT_START, VirtualClock
 
 
@@ -48,6 +48,26 @@ async def test_an_answer_is_given_on_as_it_is() -> None:
     server, reply = await asked(answer())
     assert reply == answer()
     assert server.asked_at == [0.0]
+
+
+@pytest.mark.asyncio
+async def test_a_server_that_was_never_there_is_not_waited_for() -> None:
+    away = Trouble("busy", "nowhere: cannot be reached", unreachable=True)
+    server, error = await asked(*[away] * 4)
+    assert isinstance(error, ModelError)
+    assert error.reason == "pause"
+    assert "check --base-url and the network" in str(error)
+    assert server.gaps == [1, 2, 4]
+
+
+@pytest.mark.asyncio
+async def test_L04_a_server_that_has_answered_before_is_waited_for_when_it_is_away() -> None:
+    clock = VirtualClock()
+    away = Trouble("busy", "somewhere: cannot be reached", unreachable=True)
+    server = Listed(clock, answer(), *[away] * 9, answer())
+    model = patient(server, clock)
+    assert await model.complete(request()) == answer()
+    assert await model.complete(request()) == answer()
 
 
 @pytest.mark.asyncio
@@ -216,17 +236,52 @@ async def test_R04_busy_answers_between_do_not_make_broken_ones_new() -> None:
 
 
 @pytest.mark.asyncio
-async def test_what_failed_tries_cost_is_in_the_replys_usage() -> None:
+async def test_what_a_failed_try_cost_is_told_before_the_next_one() -> None:
+    clock = VirtualClock()
     counted = Usage(output_tokens=50, usd=0.002, calls=1)
-    _, reply = await asked(
-        trouble("broken", usage=HALF_PAID), trouble(usage=counted), trouble(), answer()
+    server = Listed(
+        clock, trouble("broken", usage=HALF_PAID), trouble(usage=counted), trouble(), answer()
     )
-    assert isinstance(reply, Reply)
-    assert reply.usage.calls == 1
-    assert reply.usage.input_tokens == PAID.input_tokens + 100
-    assert reply.usage.output_tokens == PAID.output_tokens + 50
-    assert reply.usage.usd == pytest.approx(0.016)
-    assert reply.message == answer().message
+    told: list[tuple[Usage, int]] = []
+
+    async def spend(usage: Usage) -> None:
+        told.append((usage, len(server.asked_at)))
+
+    reply = await patient(server, clock).complete(request(), spend)
+    assert reply == answer()
+    assert told == [(HALF_PAID, 1), (counted.model_copy(update={"calls": 0}), 2)]
+
+
+@pytest.mark.asyncio
+async def test_whoever_pays_can_end_the_asking() -> None:
+    clock = VirtualClock()
+    server = Listed(clock, *[trouble("broken", usage=HALF_PAID)] * 3, answer())
+
+    class Enough(Exception):
+        pass
+
+    async def spend(_usage: Usage) -> None:
+        if len(server.asked_at) == 2:
+            raise Enough
+
+    with pytest.raises(Enough):
+        await patient(server, clock).complete(request(), spend)
+    assert len(server.asked_at) == 2
+
+
+@pytest.mark.asyncio
+async def test_L04_an_outage_pauses_before_it_uses_up_the_askers_time() -> None:
+    clock = VirtualClock()
+    server = Down(clock, [(0, math.inf)])
+    with anyio.move_on_after(30) as scope, pytest.raises(ModelError) as raised:
+        # The waits are virtual, so the deadline is never met; a wait of a minute is longer.
+        await patient(server, clock).complete(request())
+    assert not scope.cancelled_caught
+    assert raised.value.reason == "pause"
+    assert str(raised.value) == "the model's server has not answered for 2 minutes"
+    # Waits of 1, 2, 4, 8, 16 s fit in what is left; those of 32 s and more come by chance until
+    # the silence is two minutes old: 1+2+4+8+16+32+60 = 123.
+    assert len(server.asked_at) == 8
 
 
 @pytest.mark.asyncio
@@ -256,7 +311,7 @@ async def test_a_wait_can_be_cancelled() -> None:
 async def test_a_bug_is_not_retried() -> None:
     clock = VirtualClock()
 
-    async def once(_: object) -> Reply:
+    async def once(_: object, spend: object) -> Reply:
         raise RuntimeError("a bug")
 
     model = PatientModel(once, breaker=Breaker(clock), clock=clock)

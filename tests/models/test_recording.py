@@ -16,9 +16,15 @@ import pytest
 from orchestrator.core.usage import Usage
 from orchestrator.errors import DiskFullError, InfrastructureError, UsageError
 from orchestrator.messages import Message, OpaqueBlock, Reply, Request, ToolUse
-from orchestrator.models.exchanges import Recorded, read_recording
+from orchestrator.models.contents import CONVERSATIONS_MAX
+from orchestrator.models.exchanges import (
+    FILE_BYTES_MAX,
+    Recorded,
+    check_recording,
+    read_recording,
+)
 from orchestrator.models.recording import RecordingModel
-from orchestrator.ports import ModelError
+from orchestrator.ports import ModelError, Spend
 from tests.models.conversing import Numbered, opening, reply, then
 
 
@@ -67,6 +73,22 @@ async def test_nothing_is_written_twice(tmp_path: Path) -> None:
     assert [line.get("after") for line in exchanges] == [None, 1, 2, 3]
     text = path.read_text(encoding="utf-8")
     assert text.count("You write.") == text.count("Add a filter.") == text.count('"line 0"') == 1
+
+
+@pytest.mark.asyncio
+async def test_a_conversation_that_was_forgotten_goes_on_whole(tmp_path: Path) -> None:
+    path = tmp_path / "run.rec"
+    model = await RecordingModel.open(Numbered(), path)
+    request = then(opening(), await model.complete(opening()), "one")
+    for number in range(CONVERSATIONS_MAX):
+        await model.complete(opening(task=f"t{number}"))
+    await model.complete(request)
+    await model.complete(then(request, reply(CONVERSATIONS_MAX + 2), "two"))
+    await model.close()
+    *_, whole, last = lines(path)
+    assert (whole.get("after"), len(whole["messages"])) == (None, 3)  # type: ignore[arg-type]
+    assert (last.get("after"), len(last["messages"])) == (whole["number"], 1)  # type: ignore[arg-type]
+    assert read_recording(path)[-2].request.messages == request.messages
 
 
 @pytest.mark.asyncio
@@ -138,7 +160,7 @@ async def test_A25_halves_of_characters_are_kept_as_they_came(tmp_path: Path) ->
     )
 
     class Odd:
-        async def complete(self, request: Request) -> Reply:
+        async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
             return odd
 
     path = tmp_path / "run.rec"
@@ -337,21 +359,77 @@ def test_nothing_is_no_recording(tmp_path: Path, head: str) -> None:
         read_recording(tmp_path)
 
 
-def test_a_goes_on_from_nowhere_is_refused(tmp_path: Path) -> None:
+@pytest.mark.asyncio
+async def test_a_recording_is_known_by_its_first_line(tmp_path: Path) -> None:
     path = tmp_path / "run.rec"
-    exchange = {
-        "type": "exchange",
-        "number": 1,
-        "task": "a",
-        "attempt": 1,
-        "model": "m",
-        "prefix": "p",
-        "after": 7,
-        "messages": [],
-        "error": {"reason": "provider", "message": "x"},
-    }
+    await recorded(path)
+    with path.open("ab") as file:
+        file.write(b"{damage}\n")
+    check_recording(path)
+    with pytest.raises(UsageError, match="is no line of a recording"):
+        read_recording(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is empty"),
+        ('{"type": "recording", "version": 1}', "is empty"),
+        ("my notes\n", ":1: is no line of a recording"),
+        ('{"type": "recording", "version": 2}\n', ":1: has version 2"),
+        ('{"type": "prefix", "digest": "", "tools": [], "system": []}\n', ":1: .*head"),
+    ],
+)
+def test_what_is_no_recording_by_its_first_line(tmp_path: Path, text: str, why: str) -> None:
+    path = tmp_path / "run.rec"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=why):
+        check_recording(path)
+
+
+@pytest.mark.parametrize("look", [check_recording, read_recording])
+def test_what_cannot_be_a_recording_is_not_read(
+    tmp_path: Path, look: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "run.rec"
+    with pytest.raises(UsageError, match="No such file"):
+        look(path)
+    path.touch()
+    os.truncate(path, FILE_BYTES_MAX + 1)
+    with pytest.raises(UsageError, match="is larger than 256 MiB, more than can be replayed"):
+        look(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(UsageError, match="is no regular file"):
+        look(path)
+
+
+def written(path: Path, *changes: dict[str, object]) -> Path:
+    """A recording of exchanges that differ from a plain one by what is said."""
+    exchange = {"type": "exchange", "task": "a", "attempt": 1, "model": "m", "prefix": "p"}
+    failed = {"messages": [], "error": {"reason": "provider", "message": "x"}}
     head = {"type": "recording", "version": 1}
     prefix = {"type": "prefix", "digest": "p", "tools": [], "system": []}
-    path.write_text("".join(json.dumps(line) + "\n" for line in (head, prefix, exchange)), "utf-8")
+    numbered = [
+        {**exchange, **failed, "number": number, **change}
+        for number, change in enumerate(changes, start=1)
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in (head, prefix, *numbered)), "utf-8")
+    return path
+
+
+def test_nothing_goes_on_from_another_attempt(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.rec", {}, {"after": 1, "replied": False, "attempt": 2})
+    with pytest.raises(UsageError, match="goes on from an exchange of another attempt"):
+        read_recording(path)
+
+
+def test_a_prefix_is_what_it_says_not_what_it_is_called(tmp_path: Path) -> None:
+    (item,) = read_recording(written(tmp_path / "run.rec", {}))
+    assert item.prefix.digest != "p"
+
+
+def test_a_goes_on_from_nowhere_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "run.rec", {"after": 7})
     with pytest.raises(UsageError, match="goes on from an exchange that is missing"):
         read_recording(path)

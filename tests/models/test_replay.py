@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import anyio
@@ -9,8 +10,9 @@ import pytest
 
 from orchestrator.core.usage import Usage
 from orchestrator.messages import Reply, Request
+from orchestrator.models.exchanges import Exchange, Head, line_of, prefix_of, read_recording
 from orchestrator.models.recording import RecordingModel
-from orchestrator.models.replay import ReplayModel, read_recording
+from orchestrator.models.replay import ReplayModel
 from orchestrator.models.scripted import ScriptedModel, load_script
 from orchestrator.ports import Model, ModelError
 from tests.agent.rig import results, rig
@@ -305,6 +307,49 @@ async def test_long_conversations_are_recorded_and_replayed_fast(tmp_path: Path)
     await model.close()
     assert (tmp_path / PATH).stat().st_size < 2_000_000
     assert await converse(replay(tmp_path), opening(), *contents) == replies
+
+
+def long_recording(path: Path, turns: int) -> Request:
+    """A conversation in which each turn asks again; its last request."""
+    request = opening(system=(), tools=())
+    said = reply(1)
+    prefix = prefix_of(request)
+    with path.open("wb") as file:
+        file.write(line_of(Head()))
+        file.write(line_of(prefix))
+        for number in range(1, turns + 1):
+            messages = request.messages[-1:] if number > 1 else request.messages
+            exchange = Exchange(
+                number=number,
+                task=request.task,
+                attempt=request.attempt,
+                model=request.model,
+                prefix=prefix.digest,
+                after=number - 1 or None,
+                messages=messages,
+                reply=said,
+            )
+            file.write(line_of(exchange))
+            if number < turns:
+                request = then(request, said, "x")
+    return request
+
+
+@pytest.mark.asyncio
+async def test_the_memory_of_a_long_conversation_grows_with_its_length(tmp_path: Path) -> None:
+    turns = 2_000
+    last = long_recording(tmp_path / PATH, turns)
+    tracemalloc.start()
+    try:
+        replayed = replay(tmp_path)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # All its requests in full would hold 4 million references, and as many digests of beginnings.
+    assert most < 40_000_000
+    assert await replayed.complete(last) == reply(1)
+    with pytest.raises(ModelError, match=rf"nothing was recorded after turn {turns}"):
+        await replayed.complete(then(last, reply(1), "x"))
 
 
 SCRIPT = """\

@@ -33,6 +33,9 @@ NEEDS_VERTEX = pytest.mark.skipif(
         # A server that was named, or that runs here, may want no key.
         ("https://llm.example:8443/api", {}, "llm.example:8443"),
         ("http://10.0.0.7:11434", {}, "10.0.0.7:11434"),
+        ("https://notanthropic.com", {}, "notanthropic.com"),
+        # Without a key there is nothing to see in clear but the work itself.
+        ("http://llm.example", {}, "llm.example"),
         (None, {"ANTHROPIC_BASE_URL": "http://localhost:11434"}, "localhost:11434"),
         (None, {"ANTHROPIC_BASE_URL": "http://[::1]:1234"}, "[::1]:1234"),
         # Blanks around a value are nobody's intention; a blank value is none.
@@ -55,6 +58,9 @@ def test_what_is_named_first_is_asked(
         (None, {"ANTHROPIC_BASE_URL": "https://proxy.example"}),
         ("https://api.anthropic.com", {}),
         ("https://eu.anthropic.com/", {}),
+        ("https://api.anthropic.com:443", {}),
+        ("https://API.Anthropic.com.", {}),
+        ("http://api.anthropic.com:80/v1", {}),
     ],
 )
 def test_no_key_is_one_line_that_says_what_to_set(
@@ -103,6 +109,64 @@ def test_a_url_with_a_secret_is_refused_without_repeating_it(url: str) -> None:
             server_of(base_url, environ)
         assert "hunter2" not in str(caught.value)
         assert "ANTHROPIC_API_KEY" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://llm.example:8080/v1",
+        "http://api.anthropic.com",
+        "http://8.8.8.8",
+        "http://134744072",  # the same address
+        "http://[2606:4700::1111]:80",
+        "http://localhost.example",
+    ],
+)
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"])
+def test_a_key_is_not_sent_in_clear_over_the_internet(url: str, name: str) -> None:
+    for base_url, environ, source in (
+        (url, {name: "k"}, "--base-url"),
+        (None, {name: "k", "ANTHROPIC_BASE_URL": url}, "ANTHROPIC_BASE_URL"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            server_of(base_url, environ)
+        said = str(caught.value)
+        assert said.startswith(f"{source}: http:// would send {name} to ")
+        assert said.endswith(f" in clear; say https://, or unset {name}")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:1",
+        "http://127.1",
+        "http://[::1]",
+        "http://localhost",
+        "http://a.localhost",
+        "http://10.1.2.3",
+        "http://172.16.0.9:80/llm",
+        "http://192.168.1.1",
+        "http://169.254.1.1",
+        "http://100.64.0.1",
+        "http://[fe80::1]",
+        "http://[fd00::1]",
+        "http://gateway:4000",
+        "http://nas.local",
+        "http://llm.default.svc.cluster.local",
+        "http://host.docker.internal:11434",
+        "https://llm.example",
+    ],
+)
+def test_a_key_may_be_sent_in_clear_within_a_network_of_ones_own(url: str) -> None:
+    assert server_of(url, KEY).url == url
+
+
+@NEEDS_BEDROCK
+def test_a_token_of_the_cloud_is_not_sent_in_clear_either() -> None:
+    environ = {"ANTHROPIC_BEDROCK_BASE_URL": "http://gateway.example"}
+    assert server_of("bedrock:us-east-1", environ).host == "gateway.example"
+    with pytest.raises(UsageError, match=r"AWS_BEARER_TOKEN_BEDROCK to gateway\.example"):
+        server_of("bedrock:us-east-1", environ | {"AWS_BEARER_TOKEN_BEDROCK": "t"})
 
 
 @pytest.mark.parametrize("key", ["a\nb", "a b", "schlüssel", "\x1b[31m"])
@@ -217,7 +281,7 @@ def test_a_missing_extra_is_named_and_nothing_heavy_is_imported() -> None:
     done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
-        "bedrock: needs boto3; pip install 'orchestrate[bedrock]'",
-        "vertex: needs google-auth[requests]; pip install 'orchestrate[vertex]'",
+        "bedrock: needs boto3; pip install 'anthropic[bedrock]'",
+        "vertex: needs google-auth[requests]; pip install 'anthropic[vertex]'",
         "False False",
     ]

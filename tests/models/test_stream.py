@@ -53,15 +53,29 @@ def test_texts_thoughts_and_calls() -> None:
     assert stream.complete
 
 
-def test_later_counters_replace_earlier_ones() -> None:
-    first: Raw = {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 5}
-    last: Raw = {"output_tokens": 70, "input_tokens": None}
-    stream = fed(start(first), *end(usage=last))
+@pytest.mark.parametrize(
+    "later", [None, 0, 3, -9, "999", True, 10.5, float("nan"), float("inf"), 1e300, 10**20, [], {}]
+)
+def test_counters_only_grow_by_what_makes_sense(later: JsonValue) -> None:
+    parts: Raw = {"ephemeral_1h_input_tokens": 7}
+    first: Raw = {"input_tokens": 10, "output_tokens": 1, "cache_creation": parts}
+    last: Raw = {
+        "output_tokens": 70.0,
+        "input_tokens": later,
+        "cache_creation": {"ephemeral_1h_input_tokens": later},
+    }
+    stream = fed(start(first), *end(usage=last), *end(usage={}))
     assert stream.counters == {
         "input_tokens": 10,
         "output_tokens": 70,
-        "cache_read_input_tokens": 5,
+        "ephemeral_1h_input_tokens": 7,
     }
+    assert all(type(count) is int for count in stream.counters.values())
+
+
+def test_later_counters_that_are_larger_count() -> None:
+    stream = fed(start({"input_tokens": 0}), *end(usage={"input_tokens": 25.0}))
+    assert stream.counters == {"input_tokens": 25}
 
 
 def test_a_call_without_pieces_has_the_arguments_it_began_with() -> None:

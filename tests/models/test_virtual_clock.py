@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.messages import Reply, Request
 from orchestrator.models.clock import Clock
-from orchestrator.ports import Model
+from orchestrator.ports import Model, Spend
 from tests.models.answering import answer, request
 from tests.support.virtual_clock import Labelled, VirtualClock, conversation_of
 
@@ -77,7 +77,7 @@ class Silent:
         self.silent_for = silent_for
         self.expired: list[str] = []
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         text = request.messages[0].text
         if text in self.silent_for:
             threading.Thread(target=self.clock.expire, args=(conversation_of(text),)).start()

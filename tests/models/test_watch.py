@@ -85,6 +85,32 @@ async def test_L02_every_byte_is_a_sign_of_life(sign: bytes) -> None:
     assert clock.seconds == 300
 
 
+@pytest.mark.parametrize("sign", [sse({"type": "ping"}), b": still at it\n\n"])
+async def test_L02_a_stream_that_only_pretends_to_live_is_broken_after_an_hour(sign: bytes) -> None:
+    clock = ManualClock()
+
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream(*WHOLE[:3]))
+        await clock.reached(3)
+        for minute in range(60):
+            assert clock.seconds == 60 * minute
+            clock.advance(60)
+            waits = clock.waits
+            writer.write(sign)
+            if minute < 59:
+                await clock.reached(waits + 1)
+        assert await reader.read() == b""
+
+    async with RawServer([endless]) as server:
+        api = connect(server, clock)
+        with anyio.fail_after(20), pytest.raises(Trouble) as caught:
+            await api.once(request())
+        await api.close()
+    assert caught.value.kind == "broken"
+    assert "takes longer than 3,600 seconds" in str(caught.value)
+    assert caught.value.usage == Usage(input_tokens=10, output_tokens=1)
+
+
 class HastyClock(ManualClock):
     """A clock on which a second is over at once."""
 
@@ -107,7 +133,7 @@ async def test_a_server_that_holds_the_connection_after_the_end_is_left() -> Non
         await api.close()
 
 
-async def test_cancelling_lets_go_of_the_connection() -> None:
+async def test_cancelling_lets_go_of_the_connection_and_is_paid_for() -> None:
     async def waits(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(stream(start()))
         await clock.reached(3)
@@ -115,15 +141,21 @@ async def test_cancelling_lets_go_of_the_connection() -> None:
         assert await reader.read() == b""
         gone.set()
 
+    told: list[Usage] = []
+
+    async def spend(usage: Usage) -> None:
+        told.append(usage)
+
     clock, gone = ManualClock(), anyio.Event()
     async with RawServer([waits]) as server:
         api = connect(server, clock)
         with anyio.fail_after(20):
             with anyio.CancelScope() as scope:
-                await api.once(request())
+                await api.once(request(), spend)
             assert scope.cancelled_caught
             await gone.wait()
         await api.close()
+    assert told == [Usage(input_tokens=10, output_tokens=1)]
 
 
 async def test_a_body_has_a_longest_length() -> None:

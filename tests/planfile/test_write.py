@@ -99,6 +99,11 @@ def loaded(proposal: PlanProposal, user: PlanSettings, folder: Path) -> LoadedPl
     return load_plan(path, ROLES)
 
 
+def test_a_goal_with_a_list_in_it_comes_back_as_it_was(tmp_path: Path) -> None:
+    user = PlanSettings(goal="Do these:\n- id: one\n- id: two\ntasks: many")
+    assert loaded(EXAMPLE, user, tmp_path).plan.goal == user.goal
+
+
 def test_the_file_is_one_that_a_person_would_write() -> None:
     text = plan_text(EXAMPLE, PlanSettings(goal="Add a filter", budget=RunBudget(usd=2.5)))
     assert text == (
@@ -176,7 +181,9 @@ Lines = st.one_of(
     st.text(string.printable, min_size=1, max_size=40).filter(str.isprintable),
 )
 Prompts = Texts.map(lambda text: text if text.strip() else f"Do it.{text}")
-Patterns = st.lists(Lines.map(lambda text: text.replace("*", "")).filter(bool), max_size=3)
+Patterns = st.lists(  # a backslash at the end is no pattern
+    Lines.map(lambda text: text.replace("*", "").rstrip("\\")).filter(bool), max_size=3
+)
 Commands = st.one_of(
     Texts.filter(lambda text: bool(text.strip())),
     st.lists(Texts, max_size=2).map(lambda more: ["make", *more]),

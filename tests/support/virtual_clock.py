@@ -26,7 +26,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from orchestrator.messages import Reply, Request
-from orchestrator.ports import Model
+from orchestrator.ports import Model, Spend
 
 WALL_AT_START = 1_800_000_000.0
 """Unix seconds at virtual time 0."""
@@ -58,10 +58,10 @@ class Labelled:
     def __init__(self, inner: Model) -> None:
         self._inner = inner
 
-    async def complete(self, request: Request) -> Reply:
+    async def complete(self, request: Request, spend: Spend | None = None) -> Reply:
         token = _conversation.set(conversation_of(request.messages[0].text))
         try:
-            return await self._inner.complete(request)
+            return await self._inner.complete(request, spend)
         finally:
             _conversation.reset(token)
 

@@ -94,8 +94,6 @@ class State:
     """Asked before each answer; what it gives is the answer."""
     log: list[Handled] = field(default_factory=list)
     """Every request for a message, in the order of their answers."""
-    counted: list[Raw] = field(default_factory=list)
-    """Bodies of requests to count tokens."""
     memory: Memory = field(default_factory=Memory)
     lock: threading.Lock = field(default_factory=threading.Lock)
     _tries: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -174,9 +172,9 @@ class Answer:
             self._fault = None  # there is nothing to spoil
         if self._fault == "unknown_block":
             strange = {"type": "hologram", "data": "\u00e9\u2028=", "n": [1, 2.0, None]}
-            return Turn((strange, *turn.blocks), turn.ends_with, turn.stop_details, turn.pings)
+            return Turn((strange, *turn.blocks), turn.ends_with, turn.stop_details)
         if self._fault == "unknown_stop":
-            return Turn(turn.blocks, "tired", turn.stop_details, turn.pings)
+            return Turn(turn.blocks, "tired", turn.stop_details)
         return turn
 
     def _answer(self, conversation: Conversation, turn: Turn) -> None:

@@ -57,11 +57,6 @@ class Conversation:
         last = self.messages[-1]
         return "\n".join(text_of(block) for block in blocks_of(last)) if _is_user(last) else ""
 
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """Names of the tools, in the order that they were sent in."""
-        return tuple(str(tool.get("name")) for tool in self.body.get("tools") or ())
-
 
 @dataclass(frozen=True, slots=True)
 class Turn:
@@ -72,8 +67,6 @@ class Turn:
     stop_reason: str | None = None
     """Left out: `tool_use` with calls, else `end_turn`. With `max_tokens` the last call is cut."""
     stop_details: Raw | None = None
-    pings: int = 0
-    """Pings before the first block."""
 
     @property
     def ends_with(self) -> str:
@@ -149,7 +142,7 @@ def finished(turn: Turn, conversation: Conversation, tried: int | None = None) -
         if block["type"] == "thinking" and "signature" not in block:
             block = {**block, "signature": signature(conversation.model, block["thinking"])}
         blocks.append(block)
-    return Turn(tuple(blocks), turn.ends_with, turn.stop_details, turn.pings)
+    return Turn(tuple(blocks), turn.ends_with, turn.stop_details)
 
 
 def _is_user(message: Raw) -> bool:
@@ -188,7 +181,7 @@ def thoughtful(policy: Policy) -> Policy:
     def thinking(conversation: Conversation) -> Turn:
         turn = policy(conversation)
         thought = f'Turn {conversation.turn} of {conversation.task}: \u00e9\u2028\U0001f600 \\ "'
-        return Turn((think(thought), *turn.blocks), turn.stop_reason, turn.stop_details, turn.pings)
+        return Turn((think(thought), *turn.blocks), turn.stop_reason, turn.stop_details)
 
     return thinking
 

@@ -46,7 +46,7 @@ def stream(
         "type": "message_start",
         "message": {**opening, "content": [], "stop_reason": None, "usage": usage},
     }
-    yield from ({"type": "ping"} for _ in range(1 + turn.pings))
+    yield {"type": "ping"}
     calls = [index for index, block in enumerate(turn.blocks) if block["type"] == "tool_use"]
     for index, block in enumerate(turn.blocks):
         broken = index == max(calls, default=None)

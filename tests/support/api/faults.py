@@ -43,8 +43,6 @@ FaultKind = Literal[
 """
 
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
-ANSWERED: tuple[FaultKind, ...] = ("unknown_block", "unknown_stop")
-"""Kinds that are answers all the same."""
 
 RETRY_AFTER_S = 7
 

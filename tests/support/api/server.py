@@ -176,7 +176,6 @@ class _Handler(Wire):
         if path == "/v1/messages":
             Answer(self, state, body).give()
         elif path == "/v1/messages/count_tokens" and not state.plain:
-            state.counted.append(body)
             self.json(200, {"input_tokens": count_tokens(body)})
         else:
             self.error(404, "not_found_error", "Not found")
