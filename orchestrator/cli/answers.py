@@ -66,7 +66,7 @@ class Source(Record):
         if self.record is not None:
             _check_record(Path(self.record), goes_on=goes_on)
         if self.replay is not None:
-            _load("exchanges:read_recording")(Path(self.replay))
+            _load("exchanges:check_recording")(Path(self.replay))
 
     def changed(self, options: ResumeOptions) -> Source:
         """The same with what the command line of `resume` says. Raises `UsageError`."""

@@ -186,8 +186,12 @@ class _Landing:
         state = self.state
         self.what = state.branch or ""
         if state.status != "succeeded":
-            what = "has failed" if state.status == "failed" else "is not finished"
-            raise UsageError(f"run {state.run} {what}, so it is not landed")
+            if state.status == "failed":
+                raise UsageError(f"run {state.run} has failed, so it is not landed")
+            raise UsageError(
+                f"run {state.run} is not finished, so it is not landed;"
+                f" `orchestrate resume {state.run}` goes on with it"
+            )
         if state.commit is None or state.started is None:
             raise UsageError(f"run {state.run} integrated nothing, so there is nothing to land")
         if state.started.base_branch is None:

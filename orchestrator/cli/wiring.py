@@ -75,9 +75,9 @@ async def open_bench(
 
     Raises `RepositoryError` when the machine lacks something.
     """
-    sandbox = await suitable_sandbox(sandbox_mode, session)
     source, prices = session.source, session.plan.prices
     async with open_answers(source, clock, prices, goes_on=goes_on) as answers:
+        sandbox = await suitable_sandbox(sandbox_mode, session)
         state_folder.create()
         folder = state_folder.run(run)
         folder.create()

@@ -168,6 +168,8 @@ def _of_error(
         text = f"{place.host}: {status}: it sends elsewhere; set --base-url to where it points"
     line = place.clean(text)
     advice = _ADVICE.get(status) if kind == "blocked" else None
+    if status == 401 and not place.secrets:
+        advice = "no key is set: set ANTHROPIC_API_KEY, then resume"
     return Trouble(kind, f"{line} ({advice})" if advice else line, retry_after_s=wait)
 
 

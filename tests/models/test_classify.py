@@ -65,6 +65,12 @@ def test_L16_a_refused_key_says_what_to_look_at() -> None:
     assert "ANTHROPIC_API_KEY" in str(trouble(answered(401, error("invalid x-api-key"))))
 
 
+def test_where_no_key_is_set_that_is_what_is_said() -> None:
+    refused = answered(401, error("invalid x-api-key"))
+    found = trouble_of(refused, Place("host"), wall=WALL, answering=False)
+    assert "no key is set: set ANTHROPIC_API_KEY, then resume" in str(found)
+
+
 @pytest.mark.parametrize(
     ("status", "type_", "message"),
     [
@@ -209,6 +215,7 @@ def connection_error(cause: Exception | None) -> APIConnectionError:
 def test_a_server_that_cannot_be_reached_is_busy_and_says_why() -> None:
     found = trouble(connection_error(OSError("Connection refused")))
     assert (found.kind, str(found)) == ("busy", "host: cannot be reached: Connection refused")
+    assert found.unreachable
     assert trouble(APITimeoutError(REQUEST)).kind == "busy"
 
 
