@@ -77,9 +77,11 @@ async def test_a_conversation_goes_on_and_its_prefix_is_read_from_the_cache(url:
     usages = [reply.usage for reply in replies]
     assert all(0 < usage.output_tokens <= REPLY_TOKENS_MAX for usage in usages)
     assert all(usage.calls == 1 and usage.usd == 0 for usage in usages)
-    assert usages[0].input_tokens > 50, "bytes of the prompt are tokens"
+    # What a random model says may be no text, and is asked for again: a first try may have filled
+    # the cache already.
+    prompts = [usage.input_tokens + usage.cache_read_tokens for usage in usages]
+    assert prompts[0] > 50, "bytes of the prompt are tokens"
     reads = [usage.cache_read_tokens for usage in usages]
-    assert reads[0] < 50
     assert reads == sorted(set(reads)), "each turn reads more than the one before"
 
 
