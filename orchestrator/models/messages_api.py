@@ -199,7 +199,7 @@ class MessagesAPI:
             cache_write_5m_tokens=five_minutes,
             cache_write_1h_tokens=one_hour,
             cache_read_tokens=tokens("cache_read_input_tokens", 0),
-            output_tokens=tokens("output_tokens", 0),
+            output_tokens=answer.output_tokens,
             calls=calls,
         )
         for model in (request.model, answer.model):

@@ -29,6 +29,10 @@ CUT_REASONS = frozenset(["max_tokens", "model_context_window_exceeded", "refusal
 
 Raw = dict[str, JsonValue]
 
+BYTES_PER_TOKEN = 3
+"""Fewer than the mean of any common text, so that a guess is high."""
+_WRITTEN = ("text", "thinking", "partial_json")
+"""What the model writes, of a delta."""
 _TEXT_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking"}
 
 
@@ -70,6 +74,8 @@ class ReplyStream:
     started: bool = False
     """Whether a message has begun."""
     _bytes: int = 0
+    _written: int = 0
+    """Bytes of text, thoughts and arguments."""
     _parts: dict[int, _Part] = field(default_factory=dict)
 
     def add(self, event: object) -> None:
@@ -91,7 +97,21 @@ class ReplyStream:
         elif kind == "error":
             raise ErrorEvent(_object(event, "error"))
         elif "index" in event and "delta" in event:
-            _grow(self._part(event), _object(event, "delta"))
+            delta = _object(event, "delta")
+            _grow(self._part(event), delta)
+            self._written += sum(
+                len(text.encode(errors="surrogatepass"))
+                for key in _WRITTEN
+                if isinstance(text := delta.get(key), str)
+            )
+
+    @property
+    def output_tokens(self) -> int:
+        """What the model has written. The true count comes last: a cut reply's is guessed, high."""
+        counted = self.counters.get("output_tokens", 0)
+        if self.stop_reason is not None:
+            return counted
+        return max(counted, self._written // BYTES_PER_TOKEN)
 
     def blocks(self) -> list[Raw]:
         """All blocks in order. Raises `BrokenStreamError` unless the reply is whole."""

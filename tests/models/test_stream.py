@@ -263,3 +263,11 @@ def test_whatever_comes_is_a_reply_or_a_broken_stream(events: list[Raw]) -> None
         stream.blocks()
     except BrokenStreamError:
         pass
+
+
+def test_what_a_cut_reply_wrote_is_guessed_high_until_the_server_counts_it() -> None:
+    said = fed(start({"input_tokens": 10, "output_tokens": 1}), *text("abc" * 1_000))
+    assert said.output_tokens == 1_000
+    for event in end(usage={"output_tokens": 700}):
+        said.add(event)
+    assert said.output_tokens == 700
