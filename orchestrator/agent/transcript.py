@@ -206,3 +206,17 @@ def read_transcript(path: Path) -> TranscriptContent:
             case Spent():
                 spent += parsed.usage
     return TranscriptContent(header, tuple(entries), spent)
+
+
+def usage_of(path: Path, started: int) -> Usage:
+    """What the try that began at event `started` has cost so far; nothing where nobody acted in it.
+
+    A file of another try is that of a lost one, which was paid for then.
+    """
+    try:
+        content = read_transcript(path)
+    except OSError:
+        return NO_USAGE
+    if content.header is None or content.header.started != started:
+        return NO_USAGE
+    return content.usage

@@ -107,7 +107,7 @@ async def _ask(state: RunState, folder: RunFolder) -> tuple[bool, Sequence[int]]
     for task in state.asked:
         for line in _shown(state, state.tasks[task].product):
             note(line)
-        _keep(state, state.tasks[task].product, folder)
+        await _keep(state, state.tasks[task].product, folder)
     agreed = False
     with anyio.CancelScope() as scope:
         async with _interrupts(lambda _number: scope.cancel()) as caught:
@@ -123,11 +123,12 @@ def _shown(state: RunState, product: Product | None) -> Iterator[str]:
         yield patch_text(product).rstrip("\n")
 
 
-def _keep(state: RunState, product: Product | None, folder: RunFolder) -> None:
+async def _keep(state: RunState, product: Product | None, folder: RunFolder) -> None:
     """Put a plan where a person can take it from, edit it and run it."""
     if isinstance(product, PlanProposal):
         path = folder.root / PLAN_FILE
-        path.write_text(plan_text(product, state.settings), encoding="utf-8")
+        text = plan_text(product, state.settings)
+        await anyio.Path(path).write_text(text, encoding="utf-8")
         note(f"the plan as a file: {clean_line(str(path))}")
 
 

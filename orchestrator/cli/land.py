@@ -24,7 +24,7 @@ import click
 
 from orchestrator.cli.lookup import FoundRun, find_run
 from orchestrator.cli.options import Sandbox as SandboxMode
-from orchestrator.cli.options import repo_option
+from orchestrator.cli.options import repo_option, sandbox_option
 from orchestrator.cli.session_file import Session
 from orchestrator.cli.terminal import note, out
 from orchestrator.cli.wiring import suitable_sandbox, tool_path
@@ -58,13 +58,7 @@ TAIL_LINES_MAX = 12
 @click.command()
 @click.argument("run", required=False)
 @repo_option
-@click.option(
-    "--sandbox",
-    type=click.Choice(["auto", "required", "off"]),
-    default="auto",
-    show_default=True,
-    help="How gates are kept in, if they have to run again.",
-)
+@sandbox_option("How gates are kept in, if they have to run again.")
 @click.option("--json", "as_json", is_flag=True, help="The result as one JSON document.")
 def land(run: str | None, repo: Path | None, sandbox: SandboxMode, as_json: bool) -> int:
     """Bring the result of RUN (default: the newest) into the branch that it started from."""

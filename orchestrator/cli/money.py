@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from orchestrator.core.goals import PLAN_TASK
+from orchestrator.core.goals import PLAN_TASK, model_of, planner_role
 from orchestrator.core.plan import Plan, Task
 from orchestrator.core.roles import Role
 from orchestrator.errors import UsageError
@@ -59,9 +59,9 @@ def _models(plan: Plan, roles: Mapping[str, Role]) -> tuple[str, ...]:
                 f"task `{task.id}` has no model: set --model, or `defaults: {{model: NAME}}`"
             )
         models[model] = None
-    planner = next((role for role in roles.values() if role.product == "patch"), None)
+    planner = planner_role(roles)
     if planner is not None and plan.budget.replans:
-        said = plan.defaults.role_models.get(planner.name) or plan.defaults.model or planner.model
+        said = model_of(planner, plan)
         models |= {said: None} if said is not None else {}
     return tuple(models)
 

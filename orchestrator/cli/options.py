@@ -162,6 +162,17 @@ def budget_option(function: Decorated) -> Decorated:
     )(function)
 
 
+def sandbox_option(text: str) -> Callable[[Decorated], Decorated]:
+    """`--sandbox MODE`; `text` is its help."""
+    return click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "required", "off"]),
+        default="auto",
+        show_default=True,
+        help=text,
+    )
+
+
 def output_options(function: Decorated) -> Decorated:
     """`--json`, `--plain`, `--yes`."""
     for option in (
@@ -176,13 +187,7 @@ def output_options(function: Decorated) -> Decorated:
 def model_options(function: Decorated) -> Decorated:
     """`--scripted FILE`, `--base-url URL`, `--sandbox MODE`."""
     for option in (
-        click.option(
-            "--sandbox",
-            type=click.Choice(["auto", "required", "off"]),
-            default="auto",
-            show_default=True,
-            help="How commands are kept in.",
-        ),
+        sandbox_option("How commands are kept in."),
         click.option(
             "--base-url",
             metavar="URL",

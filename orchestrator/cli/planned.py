@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.cli.drive import Display, report
-from orchestrator.cli.terminal import note, out
+from orchestrator.cli.terminal import note, out, save
 from orchestrator.core.products import PlanProposal
 from orchestrator.core.state import RunState
 from orchestrator.errors import UsageError
@@ -39,8 +39,5 @@ def write_plan(state: RunState, path: Path | None, display: Display) -> None:
             out([text.rstrip("\n")])
         note(f"the plan cost {cost}; read it, edit it, then `orchestrate run FILE`")
         return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"-o {path}: cannot be written ({error.strerror})") from error
+    save(path, text, hint=f"; `orchestrate resume {state.run}` prints the plan")
     note(f"written to {path} for {cost}; run it: orchestrate run {clean_line(str(path))}")

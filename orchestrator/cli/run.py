@@ -18,6 +18,7 @@ from orchestrator.cli.options import (
     planning_options,
     repo_option,
     run_options,
+    sandbox_option,
 )
 
 DEMO_DEFAULT = "kitebase"
@@ -69,13 +70,7 @@ def _goal(text: str) -> str:
 @click.command()
 @click.argument("name", default=DEMO_DEFAULT)
 @click.option("--workers", type=click.IntRange(1, 256), metavar="N", help="Attempts at a time.")
-@click.option(
-    "--sandbox",
-    type=click.Choice(["auto", "required", "off"]),
-    default="auto",
-    show_default=True,
-    help="How commands are kept in.",
-)
+@sandbox_option("How commands are kept in.")
 @output_options
 def demo(name: str, **options: Any) -> int:
     """Run the bundled plan NAME on a fresh copy of its sample repository, with scripted agents."""

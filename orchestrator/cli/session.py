@@ -19,10 +19,10 @@ from typing import TypeVar
 import anyio
 
 from orchestrator.attempt.briefing import rules_digests
-from orchestrator.cli.answers import refuse_contradictions, source_of
+from orchestrator.cli.answers import Source, refuse_contradictions, source_of
 from orchestrator.cli.drive import Display, approvals, drive, report, versions
 from orchestrator.cli.land import land_run
-from orchestrator.cli.lookup import find_run
+from orchestrator.cli.lookup import FoundRun, find_run
 from orchestrator.cli.money import check_models
 from orchestrator.cli.options import ResumeOptions, RunOptions
 from orchestrator.cli.planned import check_output, write_plan
@@ -97,23 +97,32 @@ async def _start(options: RunOptions, clock: Clock) -> int:
     display = Display(json=options.json, plain=options.plain, yes=options.yes)
     state = RunState(run)
     async with open_bench(session, repository, state_folder, run, options.sandbox, clock) as bench:
-        state_folder.create()
         with RunLog.acquire(bench.folder, Journal.open(state_folder.database)) as journal:
             await session.save(bench.folder)
             opening = await _opening(bench)
             code = await drive(state, journal, bench, display, opening)
-    return await _ended(state, display, code, bench, options)
+    difference = bench.answers.first_difference
+    return await _ended(state, display, code, session, difference, options)
 
 
 async def _ended(
-    state: RunState, display: Display, code: int, bench: Bench, options: RunOptions | ResumeOptions
+    state: RunState,
+    display: Display,
+    code: int,
+    session: Session,
+    difference: str | None,
+    options: RunOptions | ResumeOptions,
 ) -> int:
-    """Print what came of a run, and land it if that was asked when it started."""
+    """Print what came of a run, and land it if that was asked when it started; the exit code.
+
+    difference: where a replay first asked something else than its record. Landing that a crash has
+    kept back is made up for; it is done once.
+    """
     output = options.output if isinstance(options, RunOptions) else None
-    _tell_result(state, display, bench.session, output)
-    if difference := bench.answers.first_difference:
+    _tell_result(state, display, session, output)
+    if difference is not None:
         note(clean_line(difference))
-    if bench.session.land and code == ExitCode.OK:
+    if session.land and code == ExitCode.OK and state.landed is None:
         found = find_run(state.run, options.repo)
         return await land_run(found, sandbox=options.sandbox, quiet=options.json)
     return code
@@ -135,23 +144,40 @@ async def _resume(prefix: str | None, options: ResumeOptions, clock: Clock) -> i
         state = fold(found.id, found.events())
         if state.status in ("succeeded", "failed"):
             note(f"run {found.id} has {state.status} already")
-            _tell_result(state, display, session)
-            return ExitCode.OK if state.status == "succeeded" else ExitCode.FAILED
-        source.check(goes_on=True)
-        if source.real and (source != session.source or options.budget_usd is not None):
-            plan = _with_dollars(session.plan, options.budget_usd)
-            _check_money(plan, {role.name: role for role in session.roles})
-        if source != session.source:
-            session = session.model_copy(update={"source": source})
-            await session.save(found.folder)
-        async with open_bench(
-            session, repository, found.state_folder, found.id, options.sandbox, clock, goes_on=True
-        ) as bench:
-            await bench.workspaces.sweep(f"{found.id}.")
-            note(f"resuming {state.run}")
-            opening = await _reopening(state, bench, options)
-            code = await drive(state, journal, bench, display, opening)
-    return await _ended(state, display, code, bench, options)
+            code: int = ExitCode.OK if state.status == "succeeded" else ExitCode.FAILED
+            difference = None
+        else:
+            session = await _with_source(session, source, options, found)
+            async with open_bench(
+                session,
+                repository,
+                found.state_folder,
+                found.id,
+                options.sandbox,
+                clock,
+                goes_on=True,
+            ) as bench:
+                await bench.workspaces.sweep(f"{found.id}.")
+                note(f"resuming {state.run}")
+                opening = await _reopening(state, bench, options)
+                code = await drive(state, journal, bench, display, opening)
+            difference = bench.answers.first_difference
+    return await _ended(state, display, code, session, difference, options)
+
+
+async def _with_source(
+    session: Session, source: Source, options: ResumeOptions, found: FoundRun
+) -> Session:
+    """The session with where answers come from now, checked and saved. Raises `UsageError`."""
+    source.check(goes_on=True)
+    if source.real and (source != session.source or options.budget_usd is not None):
+        plan = _with_dollars(session.plan, options.budget_usd)
+        _check_money(plan, {role.name: role for role in session.roles})
+    if source == session.source:
+        return session
+    session = session.model_copy(update={"source": source})
+    await session.save(found.folder)
+    return session
 
 
 def _tell_result(

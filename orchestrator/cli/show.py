@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from orchestrator.agent.transcript import read_transcript
+from orchestrator.agent.transcript import usage_of
 from orchestrator.cli.lookup import FoundRun, find_run, known_runs
 from orchestrator.cli.options import NAMED_FILE, repo_option
-from orchestrator.cli.terminal import note, out, out_style
+from orchestrator.cli.terminal import note, out, out_style, save
 from orchestrator.core.machine import fold
 from orchestrator.core.state import RunState
 from orchestrator.errors import UsageError
@@ -54,19 +54,16 @@ def status(run: str | None, repo: Path | None, as_json: bool, plain: bool) -> No
 
 def _count_running(state: RunState, folder: RunFolder) -> None:
     """Add what attempts in flight have cost so far, by their transcripts, and the time till now."""
-    state.elapsed_s += max(0.0, time.time() - state.ended_at)
-    state.ended_at = max(state.ended_at, time.time())
+    now = max(time.time(), state.ended_at)
+    state.elapsed_s += now - state.ended_at
+    state.ended_at = now
     for key in state.running:
         task = state.tasks[key]
-        try:
-            content = read_transcript(folder.transcript(key, task.attempt))
-        except OSError:
-            continue  # not begun yet
-        if content.header is not None and content.header.started == task.cause:
-            seconds = state.ended_at - (task.started_at or state.ended_at)
-            usage = content.usage.model_copy(update={"seconds": max(seconds, 0.0)})
-            task.usage += usage
-            state.usage += usage
+        usage = usage_of(folder.transcript(key, task.attempt), task.cause or 0)
+        began = task.started_at if task.started_at is not None else now
+        usage = usage.model_copy(update={"seconds": max(now - began, 0.0)})
+        task.usage += usage
+        state.usage += usage
 
 
 @click.command("list")
@@ -125,8 +122,5 @@ def report(run: str | None, repo: Path | None, form: str, output: Path | None) -
     if output is None:
         out([text.removesuffix("\n")])
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
+    save(output, text)
     note(f"written to {output}")

@@ -11,7 +11,9 @@ import os
 import sys
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 
+from orchestrator.errors import UsageError
 from orchestrator.observers.text import Style
 
 
@@ -47,6 +49,14 @@ def out(lines: Iterable[str]) -> None:
     for line in lines:
         sys.stdout.write(line + "\n")
     sys.stdout.flush()
+
+
+def save(path: Path, text: str, hint: str = "") -> None:
+    """Write a result where `-o` says. Raises `UsageError`; `hint` says how it can still be had."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror}){hint}") from error
 
 
 def note(text: str) -> None:

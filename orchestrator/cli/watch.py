@@ -19,11 +19,11 @@ import click
 
 from orchestrator.cli.lookup import FoundRun, find_run
 from orchestrator.cli.options import NAMED_FILE, repo_option
-from orchestrator.cli.terminal import note, out, out_style
+from orchestrator.cli.terminal import note, out, out_style, save
 from orchestrator.core.events import StoredEvent
 from orchestrator.core.machine import evolve
 from orchestrator.core.state import RunState
-from orchestrator.errors import ExitCode, UsageError
+from orchestrator.errors import ExitCode
 from orchestrator.journal import holder_of
 from orchestrator.observers.jsonlines import json_lines, write_result
 from orchestrator.observers.lines import line_printer
@@ -110,8 +110,5 @@ def export(run: str | None, repo: Path | None, output: Path | None) -> None:
     if output is None:
         out(lines)
         return
-    try:
-        output.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
-    except OSError as error:
-        raise UsageError(f"{output}: cannot be written ({error.strerror})") from error
+    save(output, "".join(f"{line}\n" for line in lines))
     note(f"written to {output}")

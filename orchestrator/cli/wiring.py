@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.agent.transcript import read_transcript
+from orchestrator.agent.transcript import usage_of
 from orchestrator.attempt.perform import Site, perform
 from orchestrator.cli.answers import Answers, open_answers
 from orchestrator.cli.keys import hide_keys
@@ -52,12 +52,7 @@ class Bench:
     async def spent(self, task: str, attempt: int, started: int) -> Usage:
         """What a try has cost, by its transcript; nothing where nobody acted in it."""
         path = self.folder.transcript(task, attempt)
-        if not await anyio.Path(path).exists():
-            return Usage()
-        content = await anyio.to_thread.run_sync(read_transcript, path)
-        if content.header is None or content.header.started != started:
-            return Usage()  # of a lost try, which was paid for then
-        return content.usage
+        return await anyio.to_thread.run_sync(usage_of, path, started)
 
 
 @asynccontextmanager

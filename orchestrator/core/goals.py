@@ -45,7 +45,7 @@ def planner_task(
         prompt=prompt,
         needs=tuple(needs),
         context=settings.context,
-        model=_model(role, settings),
+        model=model_of(role, settings),
         limits=role.limits,
         attempts=1,
         on_failure="fail",
@@ -63,6 +63,6 @@ def goal_plan(settings: PlanSettings, roles: Mapping[str, Role]) -> Plan:
     return Plan.model_validate({**values, "tasks": (task,)})
 
 
-def _model(role: Role, settings: PlanSettings) -> str | None:
+def model_of(role: Role, settings: PlanSettings) -> str | None:
     """The model of a task with this role that names none itself."""
     return settings.defaults.role_models.get(role.name) or settings.defaults.model or role.model

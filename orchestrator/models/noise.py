@@ -2,8 +2,9 @@
 
 For comparing what tools and commands said in two runs. Unlike failure signatures
 (`orchestrator.core.signature`) it keeps lines and white space as they are, so that a line of the
-result is the same line of the text and a changed indentation is a change. Every pattern stays on
-its line and is read in one pass, whatever a command printed.
+result is the same line of the text and a changed indentation is a change; and it takes more for
+noise (short ids, dates, ports), where a signature must rather tell two failures apart. Every
+pattern stays on its line and is read in one pass, whatever a command printed.
 """
 
 from __future__ import annotations

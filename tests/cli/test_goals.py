@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -94,6 +95,9 @@ def test_without_a_terminal_the_plan_is_shown_and_the_run_waits(place: Place) ->
         assert shown not in done.stdout
     assert done.stderr.splitlines()[-1].endswith(f"orchestrate resume {place.id} --approve")
     assert_waits(place, before, base)
+    (file,) = re.findall(r"^the plan as a file: (.+)$", done.stderr, re.MULTILINE)
+    kept, *_ = load_plan(Path(file), load_roles(role_sources(bundled=builtin("roles")))).plan.tasks
+    assert kept.id == "a"
     again = inside(place, "resume")
     assert again.code == 4, again.err
     assert "\n  - id: a\n" in again.err

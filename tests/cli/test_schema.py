@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -57,8 +56,6 @@ def test_all_are_schemas(schemas: Schemas) -> None:
 
 
 def test_all_are_valid_by_the_meta_schema(schemas: Schemas) -> None:
-    if importlib.util.find_spec("jsonschema") is None:
-        pytest.skip("the library jsonschema is not installed")
     validator = importlib.import_module("jsonschema").Draft202012Validator
     for schema in schemas.values():
         validator.check_schema(schema)

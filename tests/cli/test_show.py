@@ -6,14 +6,19 @@ import json
 import re
 from pathlib import Path
 
+import anyio
 import pytest
 
+from orchestrator.agent.transcript import Transcript
 from orchestrator.cli.lookup import checkout_of, common_dir
 from orchestrator.core.events import Event, RunPaused
+from orchestrator.core.machine import fold
+from orchestrator.core.usage import Usage
 from orchestrator.journal import Journal, RunLog
-from orchestrator.state_folder import StateFolder
+from orchestrator.messages import Message, Request, TextBlock
+from orchestrator.state_folder import RunFolder, StateFolder
 from tests.cli.program import orchestrate, orchestrate_each, record
-from tests.observers.story import RUN, START, beginning, failing, whole
+from tests.observers.story import RUN, START, beginning, failing, started, whole
 from tests.support.repositories import commit_files, commit_on, git, make_repository
 
 OTHER = "other-20261130-1500-0001"
@@ -124,17 +129,42 @@ def test_a_folder_that_is_no_repository_is_named(home: Path, tmp_path: Path) -> 
     assert "no such folder" in missing.err
 
 
+async def spend(folder: RunFolder, usd: float) -> None:
+    """A try of `filter`, begun by the last event there is, that has cost so much."""
+    transcript = await Transcript.create(folder.transcript("filter", 1))
+    message = Message(role="user", blocks=(TextBlock(text="go"),))
+    request = Request(
+        task="filter",
+        attempt=1,
+        model="m",
+        max_tokens=1,
+        tools=(),
+        system=(),
+        messages=(message,),
+    )
+    await transcript.begin(request, started=5)
+    await transcript.spend(Usage(usd=usd))
+    await transcript.close()
+
+
 def test_a_live_run_is_seen_without_disturbing_it(home: Path, repository: Path) -> None:
-    folder = record(home, repository / ".git", beginning())
+    folder = record(home, repository / ".git", [*beginning(), started("filter")])
     ended = orchestrate("status", cwd=repository, home=home)
     assert f"interrupted; go on with: orchestrate resume {RUN}" in ended.err
     state = StateFolder.for_repository(repository / ".git", home)
+    anyio.run(spend, folder, 17)
     with RunLog.acquire(folder, Journal.open(state.database)):
-        live = orchestrate("status", cwd=repository, home=home)
+        live, whole = (
+            orchestrate("status", *more, cwd=repository, home=home) for more in ([], ["--json"])
+        )
         listed = orchestrate("list", cwd=repository, home=home)
     assert live.code == 0
     assert re.search(r"live: process \d+ on ", live.err)
     assert listed.out.startswith("running")
+    # What the one that has ended cost, by its event, and the one in flight, by its transcript.
+    before = fold(RUN, Journal.open(state.database).events(RUN)).usage.usd
+    assert json.loads(whole.out)["usd"] == pytest.approx(before + 17)
+    assert "$17.00" in next(line for line in live.out.splitlines() if "  filter" in line)
 
 
 def test_report_goes_to_stdout_or_a_file(home: Path, recorded: Path) -> None:

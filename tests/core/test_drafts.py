@@ -564,7 +564,8 @@ def test_any_json_is_a_plan_or_a_validation_error(data: dict[str, Any]) -> None:
         draft = PlanDraft.model_validate(data)
     except ValidationError:
         return
-    resolve_plan(draft, ROLES)
+    plan = resolve_plan(draft, ROLES)
+    assert [task.id for task in plan.tasks] == [task.id for task in draft.tasks]
 
 
 @given(st.lists(json_values, max_size=3))

@@ -204,7 +204,8 @@ def test_a_name_with_a_wildcard_lies_in_any_folder() -> None:
 
 def test_files_at_the_root_do_not_meet_what_lies_in_folders() -> None:
     root = task("a", writes=["README.md", "docs/", "!docs/old/"])
-    applied(proposal(root, task("b", writes=["src/search.py", "CHANGELOG.md"])))
+    revised = applied(proposal(root, task("b", writes=["src/search.py", "CHANGELOG.md"])))
+    assert [item.id for item in revised.add] == ["a", "b", "integrate"]
 
 
 def test_a_result_that_no_command_checks_is_refused() -> None:

@@ -65,4 +65,4 @@ def test_what_is_normal_stays_as_it_is(text: str) -> None:
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("piece", ["/a", "1", "a/", "0x", "2026-", "\x1b[", "tmp", " "])
 def test_hostile_evidence_is_read_in_one_pass(piece: str) -> None:
-    signature("x", piece * 50_000)
+    assert len(signature("x", piece * 50_000)) == 16

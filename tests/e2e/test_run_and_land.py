@@ -74,3 +74,9 @@ def test_changes_of_the_user_stop_the_landing_and_lose_nothing(place: Place) -> 
     assert landed(place) == []
     assert (place.repository / "list.txt").read_text(encoding="utf-8") == "mine\n"
     assert place.id in place.branches()
+    git(place.repository, "checkout", "--quiet", "list.txt")
+    for _ in range(2):  # what was kept back is made up for, once
+        again = run_inside("resume", "--repo", str(place.repository), home=place.home)
+        assert again.code == 0, again.err
+    (event,) = landed(place)
+    assert event.commit == git(place.repository, "rev-parse", "main") == place.branches()[place.id]

@@ -132,6 +132,12 @@ def test_money_and_time_stand_against_the_budget() -> None:
     assert told[0].startswith("running 2m06s of 30m00s  0/1 done  $0.0000 of $3.0000")
 
 
+def test_what_an_ended_attempt_has_cost_is_counted_once() -> None:
+    events = [*run_of([Task(id="a", role="explorer")]), started("a"), succeeded("a", BASE)]
+    still = {"a": Activity(usage=usage(5_000))}
+    assert picture(board_of(events), doing=still)[0] == picture(board_of(events))[0]
+
+
 def test_a_pause_says_why_and_how_to_go_on() -> None:
     asked: list[Event] = [
         *failing(),
